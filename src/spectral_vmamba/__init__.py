@@ -1,0 +1,1 @@
+from spectral_vmamba._version import __version__

@@ -1,0 +1,29 @@
+"""Halving the grid between stages."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from spectral_vmamba.ops.traversal import Traversal
+
+
+class Downsample(nn.Module):
+    """Linear c → 2c, then a max-pool that quarter turns leave unchanged, then LayerNorm.
+
+    In each window the token with the longest feature vector hands its place along the eigenvectors on. The paper's code
+    keeps the top-left cell of every 2×2, which is another cell once the image has turned.
+    """
+
+    def __init__(self, width: int, new_width: int):
+        super().__init__()
+        self.widen = nn.Linear(width, new_width)
+        self.norm = nn.LayerNorm(new_width)
+
+    def forward(
+        self, x: Float[Tensor, "b l c"], traversal: Traversal
+    ) -> tuple[Float[Tensor, "b l_half c2"], Traversal]:
+        x = self.widen(x)
+        windows = traversal.grid.windows().to(x.device)
+        nothing = x.new_full((x.shape[0], 1, x.shape[2]), -torch.inf)
+        pooled = torch.cat([x, nothing], dim=1)[:, windows].amax(2)
+        return self.norm(pooled), traversal.pool(x.detach().square().sum(-1))

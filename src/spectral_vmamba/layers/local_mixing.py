@@ -1,0 +1,39 @@
+"""Depth-wise convolution whose kernel looks the same from all four sides."""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from spectral_vmamba.ops.grid import Grid
+
+
+class IsotropicConv(nn.Module):
+    """Mixes each token with its neighbours without knowing which way is up: equivariant to quarter turns.
+
+    Cells of the kernel that quarter turns carry into one another share one weight: 3 weights for 3×3, 7 for 5×5.
+    """
+
+    orbits: Tensor
+
+    def __init__(self, channels: int, kernel_size: int = 3):
+        super().__init__()
+        if kernel_size % 2 == 0:
+            raise ValueError(f"expected an odd kernel size, got {kernel_size}")
+        self.kernel_size = kernel_size
+        orbits = _quarter_turn_orbits(kernel_size)
+        bound = 1 / kernel_size  # nn.Conv2d's initial range for this many inputs
+        self.weight = nn.Parameter(torch.empty(channels, int(orbits.max()) + 1).uniform_(-bound, bound))
+        self.register_buffer("orbits", orbits, persistent=False)
+
+    def forward(self, tokens: Float[Tensor, "b l d"], grid: Grid) -> Float[Tensor, "b l d"]:
+        kernel = self.weight[:, self.orbits.flatten()].view(-1, 1, self.kernel_size, self.kernel_size)
+        maps = F.conv2d(grid.to_map(tokens), kernel, padding=self.kernel_size // 2, groups=len(kernel))
+        return grid.from_map(maps)
+
+
+def _quarter_turn_orbits(side: int) -> Tensor:
+    """(side, side) orbit numbers 0, 1, 2, … of the cells under quarter turns."""
+    cells = torch.arange(side * side).view(side, side)
+    smallest = torch.stack([torch.rot90(cells, q) for q in range(4)]).amin(0)
+    return torch.unique(smallest, return_inverse=True)[1]

@@ -1,0 +1,57 @@
+"""Stems: from pixels to one feature vector per patch."""
+
+from math import log2
+
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+def pad_to_patches(images: Float[Tensor, "b c H W"], patch_size: int) -> Float[Tensor, "b c H2 W2"]:
+    """Zero-pad to whole patches, evenly on both sides; the odd pixel goes right and below.
+
+    That pixel breaks no invariance: RFN pads every turned view, and views only trade places when the image turns.
+    """
+    missing_rows, missing_columns = (-side % patch_size for side in images.shape[-2:])
+    if not missing_rows and not missing_columns:
+        return images
+    left, top = missing_columns // 2, missing_rows // 2
+    return F.pad(images, (left, missing_columns - left, top, missing_rows - top))
+
+
+class ChannelNorm(nn.LayerNorm):
+    """LayerNorm over the channels of (b, c, h, w): unlike BatchNorm, blind to the batch in training too."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return super().forward(input.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+
+
+class ConvStem(nn.Sequential):
+    """3×3 convolutions of stride 2 down to one cell per patch; trained from scratch."""
+
+    def __init__(self, in_chans: int, channels: int, patch_size: int):
+        halvings = round(log2(patch_size)) if patch_size > 0 else 0
+        if halvings < 1 or 2**halvings != patch_size:
+            raise ValueError(f"the conv stem needs a patch size that is a power of two, from 2 on; got {patch_size}")
+        widths = [in_chans, *(max(channels // 2**i, 8) for i in reversed(range(1, halvings))), channels]
+        layers: list[nn.Module] = []
+        for narrow, wide in zip(widths[:-1], widths[1:], strict=True):
+            layers += [nn.Conv2d(narrow, wide, 3, stride=2, padding=1), ChannelNorm(wide), nn.GELU()]
+        super().__init__(*layers[:-1])
+        self.channels = channels
+
+
+class FrozenStem(nn.Module):
+    """A pretrained network used as it is: no gradients, and its BatchNorm keeps its statistics under `.train()`."""
+
+    def __init__(self, body: nn.Module, channels: int):
+        super().__init__()
+        self.body = body.requires_grad_(False)
+        self.channels = channels
+        self.train(False)
+
+    def train(self, mode: bool = True) -> "FrozenStem":
+        return super().train(False)
+
+    def forward(self, images: Float[Tensor, "b c H W"]) -> Float[Tensor, "b c2 h w"]:
+        return self.body(images)

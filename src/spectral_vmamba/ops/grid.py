@@ -1,0 +1,129 @@
+"""Grid: which cells of the patch grid carry tokens, and how they pool. Plain numbers, so that it is static for compilers."""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int, Shaped
+from torch import Tensor
+
+Domain = Literal["square", "disk"]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The tokens of a picture of `rows` × `columns` patches after `level` halvings.
+
+    `domain="square"`: every cell is a token. `"disk"`: only cells that lie wholly inside the inscribed circle; after a
+    halving, those that come from at least one such cell. Tokens are numbered in raster order ("grid order").
+    """
+
+    rows: int
+    columns: int
+    domain: Domain = "square"
+    level: int = 0
+
+    @property
+    def height(self) -> int:
+        return _halved(self.rows, self.level)
+
+    @property
+    def width(self) -> int:
+        return _halved(self.columns, self.level)
+
+    def halved(self) -> "Grid":
+        return replace(self, level=self.level + 1)
+
+    def turned(self, quarters: int) -> "Grid":
+        return replace(self, rows=self.columns, columns=self.rows) if quarters % 2 else self
+
+    def cells(self) -> Int[Tensor, "l"]:
+        """The raster index of each token's cell."""
+        return _cells(self.rows, self.columns, self.domain, self.level)
+
+    def squared_radii(self) -> Int[Tensor, "l"]:
+        """Four times the squared distance of each token from the centre, in cells: an exact integer."""
+        return _squared_radii(self.rows, self.columns, self.domain, self.level)
+
+    def windows(self) -> Int[Tensor, "l_half w"]:
+        """For each token of `halved()`, the tokens it pools; absent ones are numbered l, one past the last token.
+
+        An even side pools 2 cells with stride 2, an odd side 3 cells with stride 2 around each second one: both are
+        unchanged by quarter turns of the grid.
+        """
+        return _windows(self.rows, self.columns, self.domain, self.level)
+
+    def to_map(self, tokens: Shaped[Tensor, "b l c"]) -> Shaped[Tensor, "b c h w"]:
+        """Tokens on their cells, zero on cells without one."""
+        batch, _, channels = tokens.shape
+        if self.domain != "square":
+            cells = self.cells().to(tokens.device)
+            tokens = tokens.new_zeros(batch, self.height * self.width, channels).index_copy(1, cells, tokens)
+        return tokens.mT.reshape(batch, channels, self.height, self.width)
+
+    def from_map(self, maps: Shaped[Tensor, "b c h w"]) -> Shaped[Tensor, "b l c"]:
+        tokens = maps.flatten(2).mT
+        return tokens if self.domain == "square" else tokens.index_select(1, self.cells().to(maps.device))
+
+
+def mask_outside_circle(images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b c h w"]:
+    """Zero the pixels outside the inscribed circle."""
+    y, x = (torch.arange(side, device=images.device) * 2 - (side - 1) for side in images.shape[-2:])
+    inside = y[:, None] ** 2 + x**2 <= min(images.shape[-2:]) ** 2
+    return torch.where(inside, images, 0.0)
+
+
+# The tables below depend on numbers alone; compilers take them as constants instead of tracing how they are made.
+
+
+def _halved(side: int, times: int) -> int:
+    for _ in range(times):
+        side = (side + 1) // 2
+    return side
+
+
+def _mask(rows: int, columns: int, domain: str, level: int) -> np.ndarray:
+    if domain == "square":
+        return np.ones((_halved(rows, level), _halved(columns, level)), dtype=bool)
+    if level:
+        return (_window_map(rows, columns, domain, level - 1) >= 0).any(-1)
+    far_corner = (np.abs(_doubled_offsets(rows)) + 1)[:, None] ** 2 + (np.abs(_doubled_offsets(columns)) + 1) ** 2
+    inside = far_corner <= min(rows, columns) ** 2
+    nearest = far_corner == far_corner.min()  # grids of one or two cells a side lie on the circle's edge
+    return inside | nearest
+
+
+def _doubled_offsets(side: int) -> np.ndarray:
+    return 2 * np.arange(side) - (side - 1)
+
+
+def _window_map(rows: int, columns: int, domain: str, level: int) -> np.ndarray:
+    """(h', w', window) numbers of pooled tokens, −1 where there is none."""
+    mask = _mask(rows, columns, domain, level)
+    number = np.where(mask, mask.cumsum().reshape(mask.shape) - 1, -1)
+    kernels = [2 if side % 2 == 0 else 3 for side in mask.shape]
+    padded = np.pad(number, [(kernel // 3, kernel // 3) for kernel in kernels], constant_values=-1)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, kernels)[::2, ::2]
+    return windows.reshape(*windows.shape[:2], -1)
+
+
+@torch.compiler.assume_constant_result
+def _cells(rows: int, columns: int, domain: str, level: int) -> Tensor:
+    return torch.from_numpy(np.flatnonzero(_mask(rows, columns, domain, level)))
+
+
+@torch.compiler.assume_constant_result
+def _squared_radii(rows: int, columns: int, domain: str, level: int) -> Tensor:
+    mask = _mask(rows, columns, domain, level)
+    height, width = mask.shape
+    squared = _doubled_offsets(height)[:, None] ** 2 + _doubled_offsets(width) ** 2
+    return torch.from_numpy(squared[mask].astype(np.int64))
+
+
+@torch.compiler.assume_constant_result
+def _windows(rows: int, columns: int, domain: str, level: int) -> Tensor:
+    windows = _window_map(rows, columns, domain, level)
+    windows = windows[(windows >= 0).any(-1)]
+    tokens = _mask(rows, columns, domain, level).sum()
+    return torch.from_numpy(np.where(windows < 0, tokens, windows).astype(np.int64))

@@ -1,0 +1,73 @@
+"""The public function: checks shapes, picks a backend."""
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from spectral_vmamba.ops.selective_scan.backends import Backend
+from spectral_vmamba.ops.selective_scan.op import selective_scan_op
+from spectral_vmamba.ops.selective_scan.portable import selective_scan_portable
+from spectral_vmamba.ops.selective_scan.reference import selective_scan_reference
+
+_IMPLEMENTATIONS = {
+    "auto": selective_scan_op,
+    "portable": selective_scan_portable,
+    "reference": selective_scan_reference,
+}
+
+
+def selective_scan(
+    x: Float[Tensor, "b l d"],
+    delta: Float[Tensor, "b g l d"],
+    A: Float[Tensor, "g d n"],
+    B: Float[Tensor, "b g l n"],
+    C: Float[Tensor, "b g l n"],
+    D: Float[Tensor, "g d"],
+    delta_bias: Float[Tensor, "g d"],
+    orders: Int[Tensor, "b k l"],
+    backend: Backend = "auto",
+) -> Float[Tensor, "b l d"]:
+    """Scan the tokens along every order and add the outputs up in grid order.
+
+    For each path, with t running over the tokens in its order::
+
+        Δ_t = softplus(delta_t + delta_bias)
+        h_t = exp(Δ_t A) h_{t−1} + Δ_t B_t x_t,   h_{−1} = 0
+        y_t = C_t·h_t + D x_t
+
+    All inputs are in grid order; nothing is copied per path. The g parameter sets are dealt to the k paths in runs: with
+    g = k every path has its own, with g = k/2 paths (0, 1) share the first, (2, 3) the second, and so on. Each row of
+    `orders` must be a permutation of 0..l−1 (raster, cross and spectral orders alike); this is not checked.
+
+    Cost: O(k·l·d·n). bf16/fp16 inputs are computed in float32; the output has the dtype of `x`. Gradients flow to every
+    input but `orders`; second derivatives only with `backend="reference"` or `"portable"`.
+    """
+    _check_shapes(x, delta, A, B, C, D, delta_bias, orders)
+    return _IMPLEMENTATIONS[backend](x, delta, A, B, C, D, delta_bias, orders)
+
+
+def _check_shapes(x, delta, A, B, C, D, delta_bias, orders) -> None:
+    if x.dim() != 3 or A.dim() != 3 or orders.dim() != 3:
+        raise ValueError(
+            f"expected x (b, l, d), A (g, d, n) and orders (b, k, l), "
+            f"got {tuple(x.shape)}, {tuple(A.shape)} and {tuple(orders.shape)}"
+        )
+    b, length, d = x.shape
+    sets, _, states = A.shape
+    paths = orders.shape[1]
+    expected = {
+        "delta": (delta, (b, sets, length, d)),
+        "A": (A, (sets, d, states)),
+        "B": (B, (b, sets, length, states)),
+        "C": (C, (b, sets, length, states)),
+        "D": (D, (sets, d)),
+        "delta_bias": (delta_bias, (sets, d)),
+        "orders": (orders, (b, paths, length)),
+    }
+    for name, (tensor, shape) in expected.items():
+        if tensor.shape != shape:
+            raise ValueError(f"expected {name} of shape {shape}, got {tuple(tensor.shape)}, for x {tuple(x.shape)}")
+    if states == 0 or (paths and (sets == 0 or paths % sets)):
+        raise ValueError(
+            f"expected at least one state and a number of parameter sets that divides the number of paths, "
+            f"got {states} states and {sets} sets for {paths} paths"
+        )

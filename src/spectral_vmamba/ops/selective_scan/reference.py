@@ -1,0 +1,37 @@
+"""The selective scan as its equations, one token after the other. Slow, obvious, differentiated by autograd."""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor
+
+
+def selective_scan_reference(
+    x: Float[Tensor, "b l d"],
+    delta: Float[Tensor, "b g l d"],
+    A: Float[Tensor, "g d n"],
+    B: Float[Tensor, "b g l n"],
+    C: Float[Tensor, "b g l n"],
+    D: Float[Tensor, "g d"],
+    delta_bias: Float[Tensor, "g d"],
+    orders: Int[Tensor, "b k l"],
+) -> Float[Tensor, "b l d"]:
+    """y[order_t] += C_t·h_t + D x_t  with  h_t = exp(Δ_t A) h_{t−1} + Δ_t B_t x_t,  Δ = softplus(delta + bias)."""
+    precise = torch.promote_types(x.dtype, torch.float32)
+    inputs = (tensor.to(precise) for tensor in (x, delta, A, B, C, D, delta_bias))
+    tokens, delta, A, B, C, D, delta_bias = inputs
+    images, length, channels = x.shape
+    sets, paths, states = A.shape[0], orders.shape[1], A.shape[2]
+    image = torch.arange(images, device=x.device)
+    merged = torch.zeros_like(tokens)
+    for path in range(paths):
+        s = path * sets // paths
+        h = tokens.new_zeros(images, channels, states)
+        for step in range(length):
+            t = orders[:, path, step]
+            x_t = tokens[image, t]
+            Δ_t = F.softplus(delta[image, s, t] + delta_bias[s])
+            h = torch.exp(Δ_t[..., None] * A[s]) * h + (Δ_t * x_t)[..., None] * B[image, s, t][:, None, :]
+            y_t = (h * C[image, s, t][:, None, :]).sum(-1) + D[s] * x_t
+            merged = merged.index_put((image, t), y_t, accumulate=True)
+    return merged.to(x.dtype)

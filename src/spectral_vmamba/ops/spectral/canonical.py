@@ -1,0 +1,96 @@
+"""Canonical eigenvectors: one answer where linear algebra leaves a choice of sign, or of basis.
+
+An eigenvector is only known up to its sign and a repeated eigenvalue's vectors only up to a rotation. Both are the same
+question — which orthonormal basis of an eigenspace? — and get the same answer: project *probes* onto the eigenspace, one
+after the other, and take what comes out. Probes are functions of a token's content and of its distance from the centre
+alone, so the answer turns with the image.
+
+The paper makes the first non-zero entry positive; "first" in raster order moves when the image turns. The first entry in
+an order by content would do, but hangs on a single token; a projection weighs all of them.
+"""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+# Eigenvalues nearer than this are one eigenspace. Rounding mixes vectors by about 1e-15/gap.
+CLUSTER = 1e-8
+# A probe counts when at least this share of it lies in the eigenspace.
+SIGNIFICANT = 1e-6
+_HIGHEST_DEGREE = 4
+
+
+def canonical_vectors(
+    values: Float[Tensor, "b c"],
+    vectors: Float[Tensor, "b c l"],
+    trivial: Float[Tensor, "b l"],
+    content: Float[Tensor, "b l"],
+    squared_radii: Int[Tensor, "l"],
+    node_order: Int[Tensor, "b l"],
+    count: int,
+) -> Float[Tensor, "b m l"]:
+    """The first `count` of ascending eigenpairs with signs and bases fixed.
+
+    Beyond the `count`-th, the given pairs must reach to the end of its eigenspace. `node_order` settles what no probe can
+    tell apart (perfect symmetry): then any choice is right up to that symmetry.
+    """
+    chosen = vectors[:, :count]
+    if count == 0 or vectors.shape[0] == 0:
+        return chosen
+    probes = _probes(trivial, content, squared_radii)
+    signed = chosen * _signs(chosen, probes, node_order)[..., None]
+    close = values.diff(dim=-1)[:, :count] <= CLUSTER
+    for image in close.any(-1).nonzero().flatten().tolist():
+        signed[image] = _bases(values[image], vectors[image], probes[image], node_order[image], count)
+    return signed
+
+
+def eigenspace_end(values: Float[Tensor, "b c"], count: int) -> Int[Tensor, "b"]:
+    """How many of the ascending values belong to the first `count` or to the eigenspace of the `count`-th."""
+    breaks = values.diff(dim=-1)[:, count - 1 :] > CLUSTER
+    return count + breaks.logical_not().cumprod(-1).sum(-1)
+
+
+def _probes(trivial: Tensor, content: Tensor, squared_radii: Tensor) -> Float[Tensor, "b p l"]:
+    """√degree · contentⁱ · radiusʲ, i + j = 1, 2, …, orthogonal to the trivial vector, of length one (or zero)."""
+    content, radius = _standardised(content), _standardised(squared_radii.to(content).expand(content.shape))
+    exponents = [(total - j, j) for total in range(1, _HIGHEST_DEGREE + 1) for j in range(total + 1)]
+    probes = torch.stack([content**i * radius**j for i, j in exponents], dim=1) * trivial[:, None]
+    probes = probes - (probes @ trivial[:, :, None]) * trivial[:, None]
+    norm = probes.norm(dim=-1, keepdim=True)
+    return torch.where(norm > SIGNIFICANT, probes / norm, 0.0)
+
+
+def _standardised(values: Tensor) -> Tensor:
+    centred = values - values.mean(-1, keepdim=True)
+    largest = centred.abs().amax(-1, keepdim=True)
+    return torch.where(largest > 0, centred / largest, 0.0)
+
+
+def _signs(vectors: Float[Tensor, "b m l"], probes: Tensor, node_order: Tensor) -> Float[Tensor, "b m"]:
+    """The sign that agrees with the first probe that has one, else with the first node that has one."""
+    in_order = vectors.gather(-1, node_order[:, None].expand(vectors.shape))
+    evidence = torch.cat([vectors @ probes.mT, in_order], dim=-1)
+    first = (evidence.abs() > SIGNIFICANT).to(torch.uint8).argmax(-1, keepdim=True)
+    return torch.where(evidence.gather(-1, first) < 0, -1.0, 1.0).squeeze(-1).to(vectors)
+
+
+def _bases(values: Tensor, vectors: Tensor, probes: Tensor, node_order: Tensor, count: int) -> Float[Tensor, "m l"]:
+    starts = [0, *(1 + (values.diff() > CLUSTER).nonzero().flatten()).tolist(), len(values)]
+    spaces = zip(starts[:-1], starts[1:], strict=True)
+    bases = [_basis(vectors[a:b], probes, node_order, min(b, count) - a) for a, b in spaces if a < count]
+    return torch.cat(bases)
+
+
+def _basis(space: Float[Tensor, "s l"], probes: Tensor, node_order: Tensor, needed: int) -> Float[Tensor, "s l"]:
+    """Gram-Schmidt in the eigenspace over the probes, then over single nodes."""
+    coordinates = torch.cat([probes @ space.mT, space.mT[node_order]])
+    chosen = space.new_zeros(0, space.shape[0])
+    for candidate in coordinates:
+        rest = candidate - (chosen @ candidate) @ chosen
+        rest = rest - (chosen @ rest) @ chosen
+        if rest.norm() > SIGNIFICANT:
+            chosen = torch.cat([chosen, (rest / rest.norm())[None]])
+            if len(chosen) == needed:
+                break
+    return chosen @ space

@@ -1,0 +1,86 @@
+"""The smallest non-trivial eigenpairs of normalised Laplacians, by three solvers behind one function.
+
+An order is only as good as its eigenvector, so every solver works in float64 and returns its residuals, and a pair that did
+not converge is an error. A small residual alone does not show that no smaller eigenvalue was missed (Lanczos started in
+one component of a disconnected graph never sees the others); each solver says how it rules that out.
+"""
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple, get_args
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from spectral_vmamba.ops.spectral.arpack import arpack_eigenpairs
+from spectral_vmamba.ops.spectral.subspace import subspace_eigenvectors
+
+Solver = Literal["auto", "dense", "arpack", "subspace"]
+SOLVERS: tuple[str, ...] = get_args(Solver)
+
+# ‖Lv − λv‖ that a returned pair may have; the wanted accuracy of the orders sits well above it.
+LARGEST_RESIDUAL = 1e-9
+# Up to this many tokens the dense solver is about as fast as ARPACK, and has nothing to go wrong.
+DENSE_UP_TO = 256
+
+
+class Eigenpairs(NamedTuple):
+    values: Float[Tensor, "b m"]
+    vectors: Float[Tensor, "b m l"]
+    residuals: Float[Tensor, "b m"]
+
+
+class ConvergenceError(ArithmeticError):
+    """A solver stopped short; `.eigenpairs` holds what it had, residuals included."""
+
+    def __init__(self, message: str, eigenpairs: Eigenpairs):
+        super().__init__(message)
+        self.eigenpairs = eigenpairs
+
+
+def smallest_eigenpairs(
+    laplacian: Float[Tensor, "b l l"], trivial: Float[Tensor, "b l"], count: int, solver: Solver = "auto"
+) -> Eigenpairs:
+    """The `count` smallest eigenpairs orthogonal to the known null vector `trivial`, in ascending order."""
+    tokens = laplacian.shape[-1]
+    if not 0 <= count <= max(tokens - 1, 0):
+        raise ValueError(f"a graph of {tokens} tokens has {max(tokens - 1, 0)} non-trivial eigenvectors, asked for {count}")
+    if solver not in SOLVERS:
+        raise ValueError(f"unknown solver {solver!r}; expected one of {', '.join(SOLVERS)}")
+    chosen = _pick(tokens, laplacian.device) if solver == "auto" else solver
+    vectors = _SOLVERS[chosen](laplacian, trivial, count)
+    return _checked(laplacian, vectors, chosen)
+
+
+def dense_eigenvectors(laplacian: Tensor, trivial: Tensor, count: int) -> Float[Tensor, "b m l"]:
+    """All eigenvectors by `eigh`, the reference. The trivial one is lifted above the spectrum, which ends at 2."""
+    lifted = laplacian + 3 * trivial[:, :, None] * trivial[:, None, :]
+    return torch.linalg.eigh(lifted).eigenvectors.mT[:, :count].contiguous()
+
+
+_SOLVERS: dict[str, Callable[[Tensor, Tensor, int], Tensor]] = {
+    "dense": dense_eigenvectors,
+    "arpack": lambda laplacian, trivial, count: arpack_eigenpairs(laplacian, trivial, count, dense_eigenvectors),
+    "subspace": subspace_eigenvectors,
+}
+
+
+def _pick(tokens: int, device: torch.device) -> str:
+    if tokens <= DENSE_UP_TO:
+        return "dense"
+    return "arpack" if device.type == "cpu" else "subspace"
+
+
+def _checked(laplacian: Tensor, vectors: Tensor, solver: str) -> Eigenpairs:
+    applied = vectors @ laplacian
+    values = (applied * vectors).sum(-1)
+    residuals = (applied - values[..., None] * vectors).norm(dim=-1)
+    pairs = Eigenpairs(values, vectors, residuals)
+    if residuals.numel() and not bool((residuals <= LARGEST_RESIDUAL).all()):
+        image = int(residuals.amax(-1).nan_to_num(torch.inf).argmax())
+        raise ConvergenceError(
+            f"solver {solver!r} did not converge for image {image} of the batch: largest residual "
+            f"{float(residuals[image].max()):.1e} > {LARGEST_RESIDUAL:.0e}; solver='dense' always does",
+            pairs,
+        )
+    return pairs

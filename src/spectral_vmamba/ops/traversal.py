@@ -1,0 +1,100 @@
+"""Traversal: the visiting orders of a batch, made once and handed down the network as a value."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from spectral_vmamba.ops.grid import Grid
+from spectral_vmamba.ops.turns import Frame
+
+# Windows pool 1, 2, 3, 4, 6 or 9 tokens; 36 is divisible by each, so means of integers stay integers.
+_WINDOW_MULTIPLE = 36
+
+
+@dataclass(frozen=True)
+class Traversal:
+    """2m visiting orders of the tokens of `grid`: path 2j ascends along eigenvector j, path 2j+1 descends.
+
+    `ranks` are the tokens' positions along each eigenvector (equal values share a rank) and `content` ranks the tokens by
+    what they show. All are integers: pooling and sorting them is exact on every device and in every batch.
+    """
+
+    grid: Grid
+    ranks: Int[Tensor, "b m l"]
+    content: Int[Tensor, "b l"]
+    orders: Int[Tensor, "b k l"]
+
+    @classmethod
+    def from_ranks(cls, grid: Grid, ranks: Int[Tensor, "b m l"], content: Int[Tensor, "b l"]) -> "Traversal":
+        return cls(grid, ranks, content, visiting_orders(ranks, content, grid.squared_radii().to(ranks.device)))
+
+    @property
+    def inverses(self) -> Int[Tensor, "b k l"]:
+        """The step at which each token is visited."""
+        return self.orders.argsort(-1)
+
+    def pool(self, strength: Float[Tensor, "b l"]) -> "Traversal":
+        """The traversal of the halved grid: in each window the strongest token hands its ranks on.
+
+        Equally strong tokens hand on the highest rank among them and content is averaged, so that the result does not
+        depend on how a window is read. Overlapping windows can inherit one token twice: content then tells them apart.
+        """
+        windows = self.grid.windows().to(strength.device)
+        strength = _window_values(strength, windows, float("-inf"))
+        wins = strength == strength.amax(-1, keepdim=True)
+        lowest = torch.iinfo(torch.int64).min
+        ranks = torch.where(wins[:, None], _window_values(self.ranks, windows, lowest), lowest).amax(-1)
+        count = (windows < self.content.shape[-1]).sum(-1)
+        total = _window_values(self.content, windows, 0).sum(-1)
+        content = total * _WINDOW_MULTIPLE // count
+        return Traversal.from_ranks(self.grid.halved(), ranks, content)
+
+    def in_frame_of(self, frame: Frame) -> "Traversal":
+        """The same traversal on the grid of the images before they were brought into their canonical frame."""
+        grid = self.grid.turned(frame.common)
+        ranks, content = (
+            grid.from_map(frame.undo(self.grid.to_map(tokens.mT))).mT for tokens in (self.ranks, self.content[:, None])
+        )
+        return Traversal.from_ranks(grid, ranks, content[:, 0])
+
+
+def visiting_orders(
+    ranks: Int[Tensor, "b m l"], content: Int[Tensor, "b l"], squared_radii: Int[Tensor, "l"]
+) -> Int[Tensor, "b k l"]:
+    """Sort along every eigenvector, up and down; ties go by content, then by distance from the centre.
+
+    Descending is a sort of the negated ranks, not the ascending order reversed: with a flipped eigenvector the two paths
+    then trade places exactly, ties included.
+    """
+    both_ways = torch.stack([ranks, -ranks], dim=2).flatten(1, 2)
+    canonical = canonical_node_order(content, squared_radii)[:, None].expand(both_ways.shape)
+    return canonical.gather(-1, both_ways.gather(-1, canonical).argsort(dim=-1, stable=True))
+
+
+def canonical_node_order(content: Int[Tensor, "b l"], squared_radii: Int[Tensor, "l"]) -> Int[Tensor, "b l"]:
+    """The tokens by content, equal ones by distance from the centre. Raster order decides only between tokens that
+    agree in both: twins by a symmetry of the picture."""
+    by_radius = squared_radii.argsort(dim=0, stable=True)
+    return by_radius[content[:, by_radius].argsort(dim=-1, stable=True)]
+
+
+def random_traversal(grid: Grid, batch: int, paths: int, seed: int, device: torch.device) -> Traversal:
+    """Orders that know nothing of the image, the same for every image and run: the paper's ablation of STS."""
+    ranks = _random_ranks(len(grid.cells()), paths, seed).to(device)
+    content = torch.zeros(batch, ranks.shape[-1], dtype=torch.int64, device=device)
+    return Traversal.from_ranks(grid, ranks.expand(batch, -1, -1), content)
+
+
+@torch.compiler.assume_constant_result
+def _random_ranks(tokens: int, paths: int, seed: int) -> Tensor:
+    generator = np.random.default_rng(seed)
+    return torch.from_numpy(np.stack([generator.permutation(tokens) for _ in range(paths)]))
+
+
+def _window_values(values: Tensor, windows: Int[Tensor, "l_half w"], absent: float | int) -> Tensor:
+    """(…, l) → (…, l_half, w), with `absent` where a window reaches past the tokens."""
+    padding = values.new_full((*values.shape[:-1], 1), absent)
+    return torch.cat([values, padding], dim=-1)[..., windows]
