@@ -1,5 +1,6 @@
 """Depth-wise convolution whose kernel looks the same from all four sides."""
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
@@ -24,16 +25,16 @@ class IsotropicConv(nn.Module):
         orbits = _quarter_turn_orbits(kernel_size)
         bound = 1 / kernel_size  # nn.Conv2d's initial range for this many inputs
         self.weight = nn.Parameter(torch.empty(channels, int(orbits.max()) + 1).uniform_(-bound, bound))
-        self.register_buffer("orbits", orbits, persistent=False)
+        self.register_buffer("orbits", torch.from_numpy(orbits), persistent=False)
 
     def forward(self, tokens: Float[Tensor, "b l d"], grid: Grid) -> Float[Tensor, "b l d"]:
-        kernel = self.weight[:, self.orbits.flatten()].view(-1, 1, self.kernel_size, self.kernel_size)
+        kernel = self.weight[:, self.orbits].view(-1, 1, self.kernel_size, self.kernel_size)
         maps = F.conv2d(grid.to_map(tokens), kernel, padding=self.kernel_size // 2, groups=len(kernel))
         return grid.from_map(maps)
 
 
-def _quarter_turn_orbits(side: int) -> Tensor:
-    """(side, side) orbit numbers 0, 1, 2, … of the cells under quarter turns."""
-    cells = torch.arange(side * side).view(side, side)
-    smallest = torch.stack([torch.rot90(cells, q) for q in range(4)]).amin(0)
-    return torch.unique(smallest, return_inverse=True)[1]
+def _quarter_turn_orbits(side: int) -> np.ndarray:
+    """The orbit, 0, 1, 2, …, of each of the side × side cells under quarter turns."""
+    cells = np.arange(side * side).reshape(side, side)
+    smallest = np.stack([np.rot90(cells, quarters) for quarters in range(4)]).min(0)
+    return np.unique(smallest, return_inverse=True)[1].ravel()

@@ -89,10 +89,9 @@ class S6Mixer(nn.Module):
         if self.merge is None:
             return selective_scan(x, delta, A, B, C, self.D, self.dt_bias, traversal.orders, self.backend)
         own_paths = traversal.orders.unflatten(1, (sets, -1))
-        apart = [
-            selective_scan(
-                x, delta[:, i], A[i], B[:, i], C[:, i], self.D[i], self.dt_bias[i], own_paths[:, i[0]], self.backend
-            )
-            for i in ([s] for s in range(sets))
-        ]
+        apart = []
+        for i in range(sets):
+            s = slice(i, i + 1)
+            parameters = (delta[:, s], A[s], B[:, s], C[:, s], self.D[s], self.dt_bias[s])
+            apart.append(selective_scan(x, *parameters, own_paths[:, i], self.backend))
         return self.merge(torch.cat(apart, dim=-1))

@@ -1,0 +1,88 @@
+"""Pictures of the visiting orders: how they follow what the image shows, and how they turn with it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, UInt8
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from spectral_vmamba.data import normalise
+from spectral_vmamba.models import SpectralEmbedding
+from spectral_vmamba.ops.traversal import Traversal
+from spectral_vmamba.ops.turns import turned
+from spectral_vmamba.testing.rotation_gap import traversal_gap
+
+
+@dataclass(frozen=True)
+class TraversalPair:
+    """A picture and its turned self, with when (0 first, 1 last) each patch is visited along each eigenvector.
+
+    `unchanged` (the share of equal steps) is known for quarter turns; `correlations` are rank correlations.
+    """
+
+    title: str
+    angle: float
+    pictures: tuple[UInt8[np.ndarray, "H W 3"], UInt8[np.ndarray, "H2 W2 3"]]
+    steps: tuple[Float[np.ndarray, "m h w"], Float[np.ndarray, "m h2 w2"]]
+    unchanged: float | None
+    correlations: tuple[float, ...]
+
+
+def measure_traversal(
+    embedding: SpectralEmbedding,
+    picture: Float[Tensor, "3 H W"],
+    angle: float,
+    mean: tuple[float, ...],
+    std: tuple[float, ...],
+    title: str = "",
+) -> TraversalPair:
+    """`picture` has pixels 0..255."""
+    views = [picture[None].float(), turned(picture[None].float(), angle)]
+    traversals = []
+    with torch.no_grad():
+        for view in views:
+            _, traversal, frame = embedding.eval()(normalise(view, mean, std))
+            traversals.append(traversal.in_frame_of(frame) if frame else traversal)
+    gap = traversal_gap(*traversals, angle)
+    pictures = [view[0].round().clamp(0, 255).to(torch.uint8).permute(1, 2, 0).numpy() for view in views]
+    return TraversalPair(
+        title,
+        angle,
+        (pictures[0], pictures[1]),
+        (_steps(traversals[0]), _steps(traversals[1])),
+        None if gap.same_steps is None else float(gap.same_steps.double().mean()),
+        tuple(gap.correlations[0].tolist()),
+    )
+
+
+def _steps(traversal: Traversal) -> Float[np.ndarray, "m h w"]:
+    ascending = traversal.inverses[:, ::2].double() / max(traversal.orders.shape[-1] - 1, 1)
+    maps = traversal.grid.to_map((ascending + 1).mT)[0] - 1  # cells without a token come out as −1
+    return maps.where(maps >= 0, torch.nan).numpy()
+
+
+def plot_traversals(pairs: list[TraversalPair]) -> Figure:
+    """Two rows a picture, as it is and turned; one column an eigenvector."""
+    columns = 1 + max(len(pair.steps[0]) for pair in pairs)
+    figure = Figure(figsize=(2.3 * columns + 0.6, 4.9 * len(pairs) + 0.5), layout="constrained")
+    axes = figure.subplots(2 * len(pairs), columns, squeeze=False)
+    shown = None
+    for i, pair in enumerate(pairs):
+        for turned_row, (picture, steps) in enumerate(zip(pair.pictures, pair.steps, strict=True)):
+            row = axes[2 * i + turned_row]
+            for axis in row:
+                axis.set_axis_off()
+            row[0].imshow(picture)
+            row[0].set_title(f"{pair.title}, turned {pair.angle:g}°" if turned_row else pair.title, fontsize=10)
+            for j, (axis, order) in enumerate(zip(row[1:], steps, strict=False)):
+                extent = (0, picture.shape[1], picture.shape[0], 0)
+                axis.imshow(picture.mean(-1), cmap="gray")
+                shown = axis.imshow(order, cmap="viridis", alpha=0.62, extent=extent, vmin=0, vmax=1)
+                correlation = f": ρ = {pair.correlations[j]:.2f}" if turned_row else ""
+                axis.set_title(f"eigenvector {j + 1}{correlation}", fontsize=10)
+    bar = figure.colorbar(shown, ax=axes, shrink=0.5, aspect=40, ticks=[0, 1])
+    bar.ax.set_yticklabels(["visited\nfirst", "visited\nlast"], fontsize=9)
+    figure.suptitle("When each patch is visited along each eigenvector of the patch graph", fontsize=12)
+    return figure

@@ -1,0 +1,9 @@
+"""SpectralVMamba and its named variants, registered with timm. The only package that imports timm."""
+
+from spectral_vmamba.models._timm import timm  # isort: skip  (before anything else that imports timm)
+from spectral_vmamba.models.config import SpectralConfig
+from spectral_vmamba.models.embedding import SpectralEmbedding
+from spectral_vmamba.models.registry import create_model, list_models
+from spectral_vmamba.models.spectral_vmamba import SpectralVMamba
+
+__all__ = ["SpectralConfig", "SpectralEmbedding", "SpectralVMamba", "create_model", "list_models", "timm"]

@@ -1,0 +1,62 @@
+"""What a Spectral VMamba is made of, as one value."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from spectral_vmamba.layers.mixer import LocalMixing, Merge
+from spectral_vmamba.layers.rfn import Rotations
+from spectral_vmamba.ops.grid import Domain
+from spectral_vmamba.ops.selective_scan import Backend
+from spectral_vmamba.ops.spectral import SOLVERS, Solver
+
+
+@dataclass(frozen=True)
+class SpectralConfig:
+    """Every choice of the architecture; each is also a keyword of `timm.create_model("spectral_vmamba_…", …)`."""
+
+    widths: tuple[int, ...] = (256, 512, 1024, 2048)
+    depths: tuple[int, ...] = (2, 2, 5, 2)
+    # stem and RFN
+    stem: str = "timm:resnet18"  # or "conv", trained from scratch
+    stem_weights: str | None = "auto"  # "auto": package or hub cache, else random with a notice; a path; None: random
+    stem_channels: int | None = None  # of the conv stem; the first width unless given
+    patch_size: int = 16
+    rotations: Rotations = 4  # None: no RFN
+    canonical_frame: bool = True
+    domain: Domain = "square"
+    # STS
+    traversal: Literal["spectral", "random"] = "spectral"
+    eigenvectors: int = 4
+    neighbors: int | None = 5  # None: every pair of tokens
+    solver: Solver = "auto"
+    seed: int = 0  # of the random traversal
+    # S6, STM and the rest of a block
+    expand: float = 2.0
+    state_size: int = 1
+    share_directions: bool = False
+    merge: Merge = "sum"
+    local_mixing: LocalMixing = None
+    local_kernel: int = 3
+    radius_embedding: bool = False
+    mlp_ratio: float = 4.0
+    backend: Backend = "auto"
+
+    def __post_init__(self):
+        if len(self.widths) != len(self.depths) or not self.widths:
+            raise ValueError(f"expected one depth per width, got widths {self.widths} and depths {self.depths}")
+        _expect("domain", self.domain, ("square", "disk"))
+        _expect("traversal", self.traversal, ("spectral", "random"))
+        _expect("solver", self.solver, SOLVERS)
+        if self.eigenvectors < 1:
+            raise ValueError(f"expected eigenvectors ≥ 1, got {self.eigenvectors}")
+        if self.neighbors is not None and self.neighbors < 1:
+            raise ValueError(f"expected neighbors ≥ 1, or None for every pair of tokens, got {self.neighbors}")
+
+    @property
+    def paths(self) -> int:
+        return 2 * self.eigenvectors
+
+
+def _expect(name: str, value: object, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ValueError(f"expected {name} to be one of {', '.join(choices)}; got {value!r}")

@@ -1,0 +1,39 @@
+"""What a model says about images it cannot take."""
+
+import torch
+from torch import Tensor
+
+_ADVICE = {
+    1: "repeat a grey image with images.expand(-1, 3, -1, -1), or build the model with in_chans=1",
+    2: "drop the alpha channel of a grey image with images[:, :1].expand(-1, 3, -1, -1)",
+    4: "drop an alpha channel with images[:, :3], or build the model with in_chans=4",
+}
+
+
+def check_images(images: Tensor, in_chans: int) -> None:
+    """Raise a ValueError that says what came, what was expected and what to do.
+
+    Whether pixels are finite can only be seen outside compiled graphs; the spectral op looks at the features there.
+    """
+    shape = tuple(images.shape)
+    if images.dim() != 4:
+        advice = "; add a batch axis with images[None]" if images.dim() == 3 else ""
+        raise ValueError(f"expected images (b, {in_chans}, H, W), got {shape}{advice}")
+    if shape[1] != in_chans:
+        advice = f"build the model with in_chans={shape[1]}"
+        if in_chans == 3:
+            advice = _ADVICE.get(int(shape[1]), advice)
+        if shape[3] == in_chans:
+            advice = "move the channels first with images.permute(0, 3, 1, 2)"
+        raise ValueError(f"expected images with {in_chans} channels, (b, {in_chans}, H, W), got {shape}; {advice}")
+    if shape[2] == 0 or shape[3] == 0:
+        raise ValueError(f"expected images of at least one pixel, got {shape}")
+    if not images.is_floating_point():
+        raise ValueError(
+            f"expected floating point images, got {images.dtype}; convert with images.float() / 255 and normalise with "
+            f"the mean and std of model.pretrained_cfg"
+        )
+    if not torch.compiler.is_compiling() and not images.is_meta:
+        broken = images.isfinite().flatten(1).all(1).logical_not().nonzero().flatten().tolist()
+        if broken:
+            raise ValueError(f"image {broken[0]} of the batch has NaN or infinite pixels ({len(broken)} such images)")

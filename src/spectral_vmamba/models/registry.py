@@ -1,0 +1,23 @@
+"""Finding models by name, ours and timm's."""
+
+from difflib import get_close_matches
+
+from torch import nn
+
+from spectral_vmamba.models import variants
+from spectral_vmamba.models._timm import timm
+
+
+def list_models() -> list[str]:
+    """The names this package registers with timm."""
+    return timm.list_models(module=variants.__name__.rpartition(".")[2])
+
+
+def create_model(name: str, **kwargs) -> nn.Module:
+    """`timm.create_model` for ours and timm's models; an unknown name is answered with close ones."""
+    architecture = name.split(".")[0]
+    if ":" not in name and not timm.is_model(architecture):
+        close = get_close_matches(architecture, [*list_models(), *timm.list_models()], n=4)
+        known = f"close names: {', '.join(close)}" if close else f"this package has {', '.join(list_models())}"
+        raise ValueError(f"no model is called {name!r}; {known}")
+    return timm.create_model(name, **kwargs)

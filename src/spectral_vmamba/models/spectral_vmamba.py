@@ -1,0 +1,217 @@
+"""Spectral VMamba: RFN → STS → stages of S6 blocks → head, under timm's contract."""
+
+from collections.abc import Iterator
+
+import torch
+from jaxtyping import Float
+from timm.layers import DropPath
+from timm.models._features import feature_take_indices
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from spectral_vmamba.layers import Block, Downsample, RadiusEmbedding, S6Mixer
+from spectral_vmamba.models.config import SpectralConfig
+from spectral_vmamba.models.embedding import Embedded, SpectralEmbedding
+from spectral_vmamba.ops.traversal import Traversal
+
+
+class SpectralVMamba(nn.Module):
+    """A hierarchical backbone whose answer does not change when the picture is turned by quarter turns.
+
+    Takes float images (b, in_chans, H, W) of any size; `architecture` are the fields of `SpectralConfig`.
+    `img_size` is there for timm's sake and fixes nothing.
+    """
+
+    def __init__(
+        self,
+        num_classes: int = 1000,
+        in_chans: int = 3,
+        global_pool: str = "avg",
+        drop_rate: float = 0.0,
+        drop_path_rate: float = 0.0,
+        img_size: int | tuple[int, int] | None = None,
+        **architecture,
+    ):
+        super().__init__()
+        self.config = config = SpectralConfig(**architecture)
+        self.grad_checkpointing = False
+        self.embedding = SpectralEmbedding(config, in_chans)
+        first, channels = config.widths[0], self.embedding.channels
+        self.project = nn.Identity() if channels == first else nn.Linear(channels, first)
+        self.radius = RadiusEmbedding(first) if config.radius_embedding else None
+        self.stages = nn.ModuleList()
+        rates = torch.linspace(0, drop_path_rate, sum(config.depths), device="cpu").split(config.depths)
+        for i, width in enumerate(config.widths):
+            downsample = Downsample(config.widths[i - 1], width) if i else None
+            self.stages.append(Stage(config, width, rates[i].tolist(), downsample))
+        self.feature_info = [
+            {"num_chs": width, "reduction": config.patch_size * 2**i, "module": f"stages.{i}"}
+            for i, width in enumerate(config.widths)
+        ]
+        self.num_features = self.head_hidden_size = config.widths[-1]
+        self.norm = nn.LayerNorm(self.num_features)
+        self.head_drop = nn.Dropout(drop_rate)
+        self.reset_classifier(num_classes, global_pool)
+        for module in (self.project, self.stages):
+            module.apply(_init_linear)
+
+    def forward(self, images: Float[Tensor, "b c H W"]) -> Tensor:
+        x, traversal, _ = self._embed(images)
+        for stage in self.stages:
+            x, traversal = stage(x, traversal, self.grad_checkpointing)
+        return self.forward_head(self.norm(x))
+
+    # -- the way through the network ------------------------------------------------------------------------------
+
+    def _embed(self, images: Tensor) -> Embedded:
+        tokens, traversal, frame = self.embedding(images)
+        x = self.project(tokens)
+        if self.radius is not None:
+            x = x + self.radius(traversal.grid)
+        return Embedded(x, traversal, frame)
+
+    def _run_stages(self, x: Tensor, traversal: Traversal) -> Iterator[tuple[Tensor, Traversal]]:
+        for stage in self.stages:
+            x, traversal = stage(x, traversal, self.grad_checkpointing)
+            yield x, traversal
+
+    def forward_head(self, x: Float[Tensor, "b l c"], pre_logits: bool = False) -> Tensor:
+        if self.global_pool == "avg":
+            x = x.mean(1)
+        elif self.global_pool == "max":
+            x = x.amax(1)
+        x = self.head_drop(x)
+        return x if pre_logits else self.head(x)
+
+    # -- tokens, maps and orders, in the frame of the images ------------------------------------------------------
+
+    def forward_features(self, images: Float[Tensor, "b c H W"]) -> Float[Tensor, "b l c"]:
+        """The last stage's tokens, normalised, in raster order of the given images."""
+        x, traversal, frame = self._embed(images)
+        *_, (x, traversal) = self._run_stages(x, traversal)
+        x = self.norm(x)
+        if frame is None:
+            return x
+        return traversal.grid.turned(frame.common).from_map(frame.undo(traversal.grid.to_map(x)))
+
+    def forward_intermediates(
+        self,
+        x: Tensor,
+        indices: int | list[int] | None = None,
+        norm: bool = False,
+        stop_early: bool = False,
+        output_fmt: str = "NCHW",
+        intermediates_only: bool = False,
+    ):
+        """Feature maps (b, c, h, w) of the chosen stages; they turn with the images."""
+        if output_fmt != "NCHW":
+            raise ValueError(f"expected output_fmt 'NCHW', got {output_fmt!r}")
+        wanted, last = feature_take_indices(len(self.stages), indices)
+        tokens, traversal, frame = self._embed(x)
+        maps = []
+        for i, (tokens, traversal) in enumerate(self._run_stages(tokens, traversal)):  # noqa: B020
+            if i in wanted:
+                final = norm and i == len(self.stages) - 1
+                stage_map = traversal.grid.to_map(self.norm(tokens) if final else tokens)
+                maps.append(frame.undo(stage_map) if frame else stage_map)
+            if stop_early and i == last:
+                break
+        if intermediates_only:
+            return maps
+        final_map = traversal.grid.to_map(self.norm(tokens))
+        grid = traversal.grid.turned(frame.common) if frame else traversal.grid
+        return grid.from_map(frame.undo(final_map) if frame else final_map), maps
+
+    def traversals(self, images: Float[Tensor, "b c H W"]) -> list[Traversal]:
+        """The visiting orders of every stage, on the grid of the given images."""
+        x, traversal, frame = self._embed(images)
+        stages = [traversal for _, traversal in self._run_stages(x, traversal)]
+        return [traversal.in_frame_of(frame) if frame else traversal for traversal in stages]
+
+    # -- the rest of timm's contract ------------------------------------------------------------------------------
+
+    def get_classifier(self) -> nn.Module:
+        return self.head
+
+    def reset_classifier(self, num_classes: int, global_pool: str | None = None) -> None:
+        if global_pool is not None:
+            if global_pool not in ("avg", "max", ""):
+                raise ValueError(f"expected global_pool 'avg', 'max' or '' for none, got {global_pool!r}")
+            self.global_pool = global_pool
+        self.num_classes = num_classes
+        self.head = nn.Linear(self.num_features, num_classes) if num_classes > 0 else nn.Identity()
+        _init_linear(self.head)
+
+    def set_grad_checkpointing(self, enable: bool = True) -> None:
+        self.grad_checkpointing = enable
+
+    def no_weight_decay(self) -> set[str]:
+        undecayed = ("A_log", ".D", "dt_bias", "radius.table")
+        return {name for name, _ in self.named_parameters() if name.endswith(undecayed)}
+
+    def group_matcher(self, coarse: bool = False) -> dict:
+        return {
+            "stem": r"^(embedding|project|radius)",
+            "blocks": r"^stages\.(\d+)"
+            if coarse
+            else [
+                (r"^stages\.(\d+)\.downsample", (0,)),
+                (r"^stages\.(\d+)\.blocks\.(\d+)", None),
+                (r"^norm", (99999,)),
+            ],
+        }
+
+    def prune_intermediate_layers(
+        self, indices: int | list[int] = 1, prune_norm: bool = False, prune_head: bool = True
+    ) -> list[int]:
+        """Drop what the chosen feature maps do not need."""
+        wanted, last = feature_take_indices(len(self.stages), indices)
+        self.stages = self.stages[: last + 1]
+        if prune_norm:
+            self.norm = nn.Identity()
+        if prune_head:
+            self.reset_classifier(0, "")
+        return wanted
+
+
+class Stage(nn.Module):
+    """Blocks on one grid, after the downsampling that leads to it."""
+
+    def __init__(self, config: SpectralConfig, width: int, drop_paths: list[float], downsample: nn.Module | None):
+        super().__init__()
+        self.downsample = downsample
+        self.blocks = nn.ModuleList(
+            Block(width, _mixer(config, width), config.mlp_ratio, DropPath(rate) if rate else nn.Identity())
+            for rate in drop_paths
+        )
+
+    def forward(self, x: Tensor, traversal: Traversal, checkpointing: bool = False) -> tuple[Tensor, Traversal]:
+        if self.downsample is not None:
+            x, traversal = self.downsample(x, traversal)
+        for block in self.blocks:
+            if checkpointing:
+                x = checkpoint(block, x, traversal, use_reentrant=False)
+            else:
+                x = block(x, traversal)
+        return x, traversal
+
+
+def _mixer(config: SpectralConfig, width: int) -> S6Mixer:
+    return S6Mixer(
+        width,
+        config.paths,
+        config.expand,
+        config.state_size,
+        config.share_directions,
+        config.merge,
+        config.local_mixing,
+        config.local_kernel,
+        config.backend,
+    )
+
+
+def _init_linear(module: nn.Module) -> None:
+    if isinstance(module, nn.Linear):
+        nn.init.trunc_normal_(module.weight, std=0.02)
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)

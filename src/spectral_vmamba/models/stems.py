@@ -1,0 +1,44 @@
+"""Builds the stem a config names."""
+
+from torch import nn
+
+from spectral_vmamba.layers import ConvStem, FrozenStem
+from spectral_vmamba.models._timm import timm
+from spectral_vmamba.models.config import SpectralConfig
+from spectral_vmamba.models.stem_weights import load_stem_weights
+
+
+def build_stem(config: SpectralConfig, in_chans: int) -> ConvStem | FrozenStem:
+    if config.stem == "conv":
+        return ConvStem(in_chans, config.stem_channels or config.widths[0], config.patch_size)
+    kind, _, name = config.stem.partition(":")
+    if kind != "timm" or not name:
+        raise ValueError(f"expected a stem 'conv' or 'timm:NAME', got {config.stem!r}")
+    body, channels = _timm_network(name, config.patch_size, in_chans)
+    load_stem_weights(body, name, config.stem_weights, in_chans)
+    return FrozenStem(_LastMap(body), channels)
+
+
+class _LastMap(nn.Module):
+    """timm's feature extractors answer with a list of maps."""
+
+    def __init__(self, body: nn.Module):
+        super().__init__()
+        self.body = body
+
+    def forward(self, images):
+        return self.body(images)[-1]
+
+
+def _timm_network(name: str, stride: int, in_chans: int) -> tuple[nn.Module, int]:
+    """The timm network cut after its last stage of the wanted stride, and the channels it has there."""
+    if not timm.is_model(name):
+        near = timm.list_models(f"*{name.split('.')[0][:6]}*")[:5]
+        raise ValueError(f"timm has no model {name!r}" + (f"; close names: {', '.join(near)}" if near else ""))
+    probe = timm.create_model(name, features_only=True, in_chans=in_chans)
+    strides = probe.feature_info.reduction()
+    if stride not in strides:
+        raise ValueError(f"{name} has stages of stride {strides}, none of the patch size {stride}")
+    index = len(strides) - 1 - strides[::-1].index(stride)
+    body = timm.create_model(name, features_only=True, in_chans=in_chans, out_indices=(index,))
+    return body, probe.feature_info.channels()[index]

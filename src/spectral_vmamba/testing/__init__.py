@@ -1,0 +1,6 @@
+"""Tools for proving, or disproving, that a model keeps its answer when the picture turns."""
+
+from spectral_vmamba.testing.rotation_gap import RotationGap, rotation_gap
+from spectral_vmamba.testing.scan import activate_scan
+
+__all__ = ["RotationGap", "activate_scan", "rotation_gap"]
