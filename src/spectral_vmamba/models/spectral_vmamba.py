@@ -122,11 +122,13 @@ class SpectralVMamba(nn.Module):
         grid = traversal.grid.turned(frame.common) if frame else traversal.grid
         return grid.from_map(frame.undo(final_map) if frame else final_map), maps
 
-    def traversals(self, images: Float[Tensor, "b c H W"]) -> list[Traversal]:
-        """The visiting orders of every stage, on the grid of the given images."""
+    def forward_traversals(self, images: Float[Tensor, "b c H W"]) -> tuple[Tensor, list[Traversal]]:
+        """The logits, and the visiting orders of every stage on the grid of the given images."""
         x, traversal, frame = self._embed(images)
-        stages = [traversal for _, traversal in self._run_stages(x, traversal)]
-        return [traversal.in_frame_of(frame) if frame else traversal for traversal in stages]
+        stages = []
+        for x, traversal in self._run_stages(x, traversal):  # noqa: B020
+            stages.append(traversal.in_frame_of(frame) if frame else traversal)
+        return self.forward_head(self.norm(x)), stages
 
     # -- the rest of timm's contract ------------------------------------------------------------------------------
 

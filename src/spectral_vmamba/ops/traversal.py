@@ -8,6 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from spectral_vmamba.ops.grid import Grid
+from spectral_vmamba.ops.ranks import scrambled, tied_ranks
 from spectral_vmamba.ops.turns import Frame
 
 # Windows pool 1, 2, 3, 4, 6 or 9 tokens; 36 is divisible by each, so means of integers stay integers.
@@ -40,7 +41,8 @@ class Traversal:
         """The traversal of the halved grid: in each window the strongest token hands its ranks on.
 
         Equally strong tokens hand on the highest rank among them and content is averaged, so that the result does not
-        depend on how a window is read. Overlapping windows can inherit one token twice: content then tells them apart.
+        depend on how a window is read. Overlapping windows can inherit one token twice: content then tells them apart
+        (scrambled low bits keep different windows from averaging to the same number).
         """
         windows = self.grid.windows().to(strength.device)
         strength = _window_values(strength, windows, float("-inf"))
@@ -48,8 +50,8 @@ class Traversal:
         lowest = torch.iinfo(torch.int64).min
         ranks = torch.where(wins[:, None], _window_values(self.ranks, windows, lowest), lowest).amax(-1)
         count = (windows < self.content.shape[-1]).sum(-1)
-        total = _window_values(self.content, windows, 0).sum(-1)
-        content = total * _WINDOW_MULTIPLE // count
+        total = _window_values((self.content << 20) + scrambled(self.content), windows, 0).sum(-1)
+        content = tied_ranks(total * (_WINDOW_MULTIPLE // count))
         return Traversal.from_ranks(self.grid.halved(), ranks, content)
 
     def in_frame_of(self, frame: Frame) -> "Traversal":

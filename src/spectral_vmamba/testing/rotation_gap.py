@@ -60,9 +60,10 @@ def rotation_gap(
 
 def _answers(model: nn.Module, images: Tensor, batch_size: int) -> tuple[Tensor, list[list[Traversal]] | None]:
     batches = images.split(batch_size)
-    logits = torch.cat([model(batch) for batch in batches])
-    traversals = getattr(model, "traversals", None)
-    return logits, [traversals(batch) for batch in batches] if traversals else None
+    if not hasattr(model, "forward_traversals"):
+        return torch.cat([model(batch) for batch in batches]), None
+    answers = [model.forward_traversals(batch) for batch in batches]
+    return torch.cat([logits for logits, _ in answers]), [traversals for _, traversals in answers]
 
 
 def _compare(angle, logits, orders, turned_logits, turned_orders) -> RotationGap:

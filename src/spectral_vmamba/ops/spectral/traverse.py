@@ -5,15 +5,16 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from spectral_vmamba.ops.grid import Grid
+from spectral_vmamba.ops.ranks import tied_ranks
 from spectral_vmamba.ops.spectral.canonical import canonical_vectors, eigenspace_end
+from spectral_vmamba.ops.spectral.content import content_ranks
 from spectral_vmamba.ops.spectral.eigensolvers import Eigenpairs, Solver, smallest_eigenpairs
 from spectral_vmamba.ops.spectral.graph import affinity
 from spectral_vmamba.ops.spectral.laplacian import normalised_laplacian
-from spectral_vmamba.ops.traversal import Traversal, canonical_node_order
+from spectral_vmamba.ops.traversal import Traversal
 
 # Entries of an eigenvector closer than this are equal; rounding moves them by 1e-15/gap, content by 1e-5 and more.
 EQUAL_ENTRIES = 1e-9
-EQUAL_CONTENT = 1e-12
 # Eigenpairs past the wanted ones, to see whether the last of these is single.
 _GUARD = 2
 
@@ -26,43 +27,37 @@ def spectral_traversal(
     solver: Solver = "auto",
 ) -> Traversal:
     """The paper's STS orders of a batch of feature maps. No gradient; float64 whatever the features are."""
-    squared_radii = grid.squared_radii().to(features.device)
+    where = (grid.cells().to(features.device), grid.height, grid.width)
     options = (eigenvectors, -1 if neighbors is None else neighbors, solver)
-    ranks, content = spectral_ranks_op(features.detach(), squared_radii, *options)
+    ranks, content = spectral_ranks_op(features.detach(), *where, *options)
     return Traversal.from_ranks(grid, ranks, content)
 
 
 def spectral_ranks(
     features: Float[Tensor, "b l c"],
-    squared_radii: Int[Tensor, "l"],
+    cells: Int[Tensor, "l"],
+    height: int,
+    width: int,
     eigenvectors: int,
     neighbors: int | None,
     solver: Solver = "auto",
 ) -> tuple[Int[Tensor, "b m l"], Int[Tensor, "b l"]]:
-    """Each token's rank along each eigenvector, and its rank by content (the length of its feature vector).
+    """Each token's rank along each eigenvector, and its rank by content (first of all the length of its features).
 
     A graph with fewer non-trivial eigenvectors than asked for gives rank 0 to every token along the missing ones: the
     order is then by content and distance from the centre.
     """
     _check(features, eigenvectors, neighbors)
-    precise = features.to("cpu" if features.device.type == "mps" else features.device, torch.float64)
-    squared_radii = squared_radii.to(precise.device)
+    device = "cpu" if features.device.type == "mps" else features.device  # MPS has no float64
+    precise, cells = features.to(device, torch.float64), cells.to(device)
     content = precise.norm(dim=-1)
-    content_ranks = tied_ranks(content, EQUAL_CONTENT * content.amax(-1, keepdim=True))
-    vectors = _canonical_eigenvectors(precise, content, content_ranks, squared_radii, eigenvectors, neighbors, solver)
-    ranks = tied_ranks(vectors, EQUAL_ENTRIES)
-    return ranks.to(features.device), content_ranks.to(features.device)
+    squared_radii = (2 * (cells // width) - (height - 1)) ** 2 + (2 * (cells % width) - (width - 1)) ** 2
+    node_ranks = content_ranks(content, cells, squared_radii, height, width)
+    vectors = _canonical_eigenvectors(precise, content, squared_radii, node_ranks, eigenvectors, neighbors, solver)
+    return tied_ranks(vectors, EQUAL_ENTRIES).to(features.device), node_ranks.to(features.device)
 
 
-def tied_ranks(values: Float[Tensor, "... l"], tolerance: float | Tensor) -> Int[Tensor, "... l"]:
-    """0, 1, 2, … in ascending order; neighbours closer than the tolerance share a rank."""
-    ascending, order = values.sort(dim=-1, stable=True)
-    steps = (ascending.diff(dim=-1) > tolerance).to(torch.int64)
-    ranks = torch.cat([torch.zeros_like(order[..., :1]), steps.cumsum(-1)], dim=-1)
-    return torch.zeros_like(order).scatter(-1, order, ranks)
-
-
-def _canonical_eigenvectors(features, content, content_ranks, squared_radii, wanted, neighbors, solver) -> Tensor:
+def _canonical_eigenvectors(features, content, squared_radii, node_ranks, wanted, neighbors, solver) -> Tensor:
     images, tokens, _ = features.shape
     count = min(wanted, tokens - 1)
     vectors = features.new_zeros(images, wanted, tokens)
@@ -70,7 +65,7 @@ def _canonical_eigenvectors(features, content, content_ranks, squared_radii, wan
         return vectors
     laplacian, trivial = normalised_laplacian(affinity(features, neighbors))
     pairs = smallest_eigenpairs(laplacian, trivial, min(count + _GUARD, tokens - 1), solver)
-    node_order = canonical_node_order(content_ranks, squared_radii)
+    node_order = node_ranks.argsort(dim=-1, stable=True)
     settle = lambda pairs, i: canonical_vectors(  # noqa: E731
         pairs.values, pairs.vectors, trivial[i], content[i], squared_radii, node_order[i], count
     )
@@ -103,15 +98,18 @@ def _check(features: Tensor, eigenvectors: int, neighbors: int | None) -> None:
 @torch.library.custom_op(
     "spectral_vmamba::spectral_ranks",
     mutates_args=(),
-    schema="(Tensor features, Tensor squared_radii, int eigenvectors, int neighbors, str solver) -> (Tensor, Tensor)",
+    schema="(Tensor features, Tensor cells, int height, int width, int eigenvectors, int neighbors, str solver)"
+    " -> (Tensor, Tensor)",
 )
-def spectral_ranks_op(features, squared_radii, eigenvectors, neighbors, solver):
+def spectral_ranks_op(features, cells, height, width, eigenvectors, neighbors, solver):
     """`spectral_ranks` as one node for compilers and exporters (`neighbors` −1 for None)."""
-    return spectral_ranks(features, squared_radii, eigenvectors, None if neighbors < 0 else neighbors, solver)
+    every = None if neighbors < 0 else neighbors
+    ranks, content = spectral_ranks(features, cells, height, width, eigenvectors, every, solver)
+    return ranks, content
 
 
 @spectral_ranks_op.register_fake
-def _(features, squared_radii, eigenvectors, neighbors, solver):
+def _(features, cells, height, width, eigenvectors, neighbors, solver):
     images, tokens, _ = features.shape
     ranks = features.new_empty((images, eigenvectors, tokens), dtype=torch.int64)
     return ranks, features.new_empty((images, tokens), dtype=torch.int64)

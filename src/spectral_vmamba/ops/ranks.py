@@ -1,0 +1,21 @@
+"""Dense ranks, and integer mixing that keeps sums of ranks from meeting by accident. Exact on every device."""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+
+def tied_ranks(values: Float[Tensor, "*batch l"] | Int[Tensor, "*batch l"], tolerance: float | Tensor = 0) -> Tensor:
+    """0, 1, 2, … in ascending order; neighbours no farther apart than the tolerance share a rank."""
+    ascending, order = values.sort(dim=-1, stable=True)
+    steps = (ascending.diff(dim=-1) > tolerance).to(torch.int64)
+    ranks = torch.cat([torch.zeros_like(order[..., :1]), steps.cumsum(-1)], dim=-1)
+    return torch.zeros_like(order).scatter(-1, order, ranks)
+
+
+def scrambled(ranks: Int[Tensor, "*batch l"]) -> Int[Tensor, "*batch l"]:
+    """A fixed pseudo-random 20-bit number for each rank (xorshift-multiply), so that a sum tells a multiset."""
+    mixed = (ranks + 1) * 0x9E3779B1
+    mixed = ((mixed ^ (mixed >> 15)) * 0x85EBCA77) & 0xFFFFFFFF
+    mixed = ((mixed ^ (mixed >> 13)) * 0xC2B2AE3D) & 0xFFFFFFFF
+    return (mixed ^ (mixed >> 16)) >> 12
