@@ -7,7 +7,7 @@ from spectral_vmamba.testing import RotationGap
 
 def plot_rotation(gaps: dict[str, list[RotationGap]], subtitle: str = "") -> Figure:
     """One line a model: how far its logits move over the angles."""
-    figure = Figure(figsize=(8.5, 4.6), layout="constrained")
+    figure = Figure(figsize=(8.5, 5.4), layout="constrained")
     axis = figure.subplots()
     for name, points in gaps.items():
         angles = [0.0, *(gap.angle for gap in points)]
@@ -20,6 +20,6 @@ def plot_rotation(gaps: dict[str, list[RotationGap]], subtitle: str = "") -> Fig
     axis.set_ylabel("mean |Δ logit| / std of the logits")
     axis.set_ylim(bottom=0)
     axis.grid(axis="y", alpha=0.3)
-    axis.legend(frameon=False)
+    figure.legend(frameon=False, loc="outside lower center", ncols=2)
     axis.set_title("How far the answer moves when the picture turns" + (f"\n{subtitle}" if subtitle else ""), fontsize=11)
     return figure

@@ -75,14 +75,14 @@ def plot_traversals(pairs: list[TraversalPair]) -> Figure:
             for axis in row:
                 axis.set_axis_off()
             row[0].imshow(picture)
-            row[0].set_title(f"{pair.title}, turned {pair.angle:g}°" if turned_row else pair.title, fontsize=10)
+            row[0].set_title(f"turned {pair.angle:g}°" if turned_row else pair.title, fontsize=10)
             for j, (axis, order) in enumerate(zip(row[1:], steps, strict=False)):
                 extent = (0, picture.shape[1], picture.shape[0], 0)
                 axis.imshow(picture.mean(-1), cmap="gray")
                 shown = axis.imshow(order, cmap="viridis", alpha=0.62, extent=extent, vmin=0, vmax=1)
                 correlation = f": ρ = {pair.correlations[j]:.2f}" if turned_row else ""
                 axis.set_title(f"eigenvector {j + 1}{correlation}", fontsize=10)
-    bar = figure.colorbar(shown, ax=axes, shrink=0.5, aspect=40, ticks=[0, 1])
+    bar = figure.colorbar(shown, ax=axes, shrink=0.35, aspect=30, ticks=[0, 1], pad=0.02)
     bar.ax.set_yticklabels(["visited\nfirst", "visited\nlast"], fontsize=9)
     figure.suptitle("When each patch is visited along each eigenvector of the patch graph", fontsize=12)
     return figure

@@ -5,5 +5,6 @@ from spectral_vmamba.models.config import SpectralConfig
 from spectral_vmamba.models.embedding import SpectralEmbedding
 from spectral_vmamba.models.registry import create_model, list_models
 from spectral_vmamba.models.spectral_vmamba import SpectralVMamba
+from spectral_vmamba.models.stems import stem_normalisation
 
-__all__ = ["SpectralConfig", "SpectralEmbedding", "SpectralVMamba", "create_model", "list_models", "timm"]
+__all__ = ["SpectralConfig", "SpectralEmbedding", "SpectralVMamba", "create_model", "list_models", "stem_normalisation", "timm"]

@@ -12,7 +12,10 @@ from spectral_vmamba.ops.spectral import SOLVERS, Solver
 
 @dataclass(frozen=True)
 class SpectralConfig:
-    """Every choice of the architecture; each is also a keyword of `timm.create_model("spectral_vmamba_…", …)`."""
+    """Every choice of the architecture; each is also a keyword of `timm.create_model("spectral_vmamba_…", …)`.
+
+    timm silently drops keywords that are None, so wherever None is a choice here the string "none" says the same.
+    """
 
     widths: tuple[int, ...] = (256, 512, 1024, 2048)
     depths: tuple[int, ...] = (2, 2, 5, 2)
@@ -42,6 +45,9 @@ class SpectralConfig:
     backend: Backend = "auto"
 
     def __post_init__(self):
+        for name in ("stem_weights", "rotations", "neighbors", "local_mixing"):
+            if getattr(self, name) == "none":
+                object.__setattr__(self, name, None)
         if len(self.widths) != len(self.depths) or not self.widths:
             raise ValueError(f"expected one depth per width, got widths {self.widths} and depths {self.depths}")
         _expect("domain", self.domain, ("square", "disk"))

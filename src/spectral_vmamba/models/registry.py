@@ -9,15 +9,20 @@ from spectral_vmamba.models._timm import timm
 
 
 def list_models() -> list[str]:
-    """The names this package registers with timm."""
-    return timm.list_models(module=variants.__name__.rpartition(".")[2])
+    """The names this package registers with timm, small to large."""
+    return list(variants.default_cfgs)
 
 
 def create_model(name: str, **kwargs) -> nn.Module:
-    """`timm.create_model` for ours and timm's models; an unknown name is answered with close ones."""
+    """`timm.create_model` for ours and timm's models; an unknown name is answered with close ones.
+
+    timm drops keywords that are None; for our models they are choices, and arrive.
+    """
     architecture = name.split(".")[0]
     if ":" not in name and not timm.is_model(architecture):
         close = get_close_matches(architecture, [*list_models(), *timm.list_models()], n=4)
         known = f"close names: {', '.join(close)}" if close else f"this package has {', '.join(list_models())}"
         raise ValueError(f"no model is called {name!r}; {known}")
+    if architecture in list_models():
+        kwargs = {key: "none" if value is None else value for key, value in kwargs.items()}
     return timm.create_model(name, **kwargs)

@@ -19,6 +19,14 @@ def build_stem(config: SpectralConfig, in_chans: int) -> ConvStem | FrozenStem:
     return FrozenStem(_LastMap(body), channels)
 
 
+def stem_normalisation(stem: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """The mean and std of pixels (0..1) that a stem expects: its timm configuration's, ImageNet's for the conv stem."""
+    config = timm.get_pretrained_cfg(stem.removeprefix("timm:")) if stem.startswith("timm:") else None
+    if config is None:
+        return timm.data.IMAGENET_DEFAULT_MEAN, timm.data.IMAGENET_DEFAULT_STD
+    return config.mean, config.std
+
+
 class _LastMap(nn.Module):
     """timm's feature extractors answer with a list of maps."""
 

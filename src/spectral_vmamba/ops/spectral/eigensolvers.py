@@ -41,15 +41,21 @@ class ConvergenceError(ArithmeticError):
 def smallest_eigenpairs(
     laplacian: Float[Tensor, "b l l"], trivial: Float[Tensor, "b l"], count: int, solver: Solver = "auto"
 ) -> Eigenpairs:
-    """The `count` smallest eigenpairs orthogonal to the known null vector `trivial`, in ascending order."""
+    """The `count` smallest eigenpairs orthogonal to the known null vector `trivial`, in ascending order.
+
+    `auto` picks by size and device, and goes back to `dense` if its choice does not converge.
+    """
     tokens = laplacian.shape[-1]
     if not 0 <= count <= max(tokens - 1, 0):
         raise ValueError(f"a graph of {tokens} tokens has {max(tokens - 1, 0)} non-trivial eigenvectors, asked for {count}")
     if solver not in SOLVERS:
         raise ValueError(f"unknown solver {solver!r}; expected one of {', '.join(SOLVERS)}")
-    chosen = _pick(tokens, laplacian.device) if solver == "auto" else solver
-    vectors = _SOLVERS[chosen](laplacian, trivial, count)
-    return _checked(laplacian, vectors, chosen)
+    if solver != "auto":
+        return _solve(laplacian, trivial, count, solver)
+    try:
+        return _solve(laplacian, trivial, count, _pick(tokens, laplacian.device))
+    except ConvergenceError:
+        return _solve(laplacian, trivial, count, "dense")
 
 
 def dense_eigenvectors(laplacian: Tensor, trivial: Tensor, count: int) -> Float[Tensor, "b m l"]:
@@ -71,7 +77,8 @@ def _pick(tokens: int, device: torch.device) -> str:
     return "arpack" if device.type == "cpu" else "subspace"
 
 
-def _checked(laplacian: Tensor, vectors: Tensor, solver: str) -> Eigenpairs:
+def _solve(laplacian: Tensor, trivial: Tensor, count: int, solver: str) -> Eigenpairs:
+    vectors = _SOLVERS[solver](laplacian, trivial, count)
     applied = vectors @ laplacian
     values = (applied * vectors).sum(-1)
     residuals = (applied - values[..., None] * vectors).norm(dim=-1)

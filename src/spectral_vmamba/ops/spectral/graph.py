@@ -10,6 +10,8 @@ from torch import Tensor
 
 # Squared distances within this share of σ² of each other count as equal: far above float64 rounding, far below content.
 TIE = 1e-10
+# Tokens this near, relative to their lengths, are the same: what is left of ‖a‖² + ‖b‖² − 2a·b is rounding.
+SAME = 1e-12
 # An edge that is there weighs at least this much (its distance is 5.3 σ then). One odd patch in an even picture has
 # d ≈ n σ / 2, and exp(−d²/2σ²) underflows to 0: the graph would fall apart again.
 WEAKEST_EDGE = 1e-6
@@ -32,12 +34,13 @@ def affinity(features: Float[Tensor, "b l c"], neighbors: int | None) -> Float[T
 
 
 def squared_distances(features: Float[Tensor, "b l c"]) -> Float[Tensor, "b l l"]:
-    """‖f_i−f_j‖² through one matrix product; features are centred first, which keeps cancellation harmless."""
+    """‖f_i−f_j‖² through one matrix product, of centred features to lose little to cancellation; equal tokens are exactly 0 apart."""
     centred = features - features.mean(1, keepdim=True)
     norms = centred.square().sum(-1)
     squared = norms[:, :, None] + norms[:, None, :] - 2 * centred @ centred.mT
-    squared = (squared + squared.mT).clamp_min(0) / 2
-    return squared.masked_fill(_diagonal(squared), 0.0)
+    squared = (squared + squared.mT) / 2
+    rounding = SAME * (norms[:, :, None] + norms[:, None, :])
+    return squared.masked_fill((squared <= rounding) | _diagonal(squared), 0.0)
 
 
 def nearest_neighbor_edges(

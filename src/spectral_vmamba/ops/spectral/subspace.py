@@ -6,6 +6,8 @@ from torch import Tensor
 
 FILTER_DEGREE = 16
 LARGEST_ROUNDS = 60
+# A block that lies wholly in one eigenspace (a graph of many pieces) would leave nothing to damp.
+SMALLEST_CUT, CUT_ABOVE_ONE_EIGENSPACE = 1e-9, 1e-2
 # Rounds stop once every wanted residual is here: the error of a vector is its residual over the gap to the next value.
 TARGET_RESIDUAL = 1e-13
 
@@ -51,7 +53,7 @@ def _chebyshev_filter(
     laplacian: Tensor, block: Float[Tensor, "b l p"], cut: Float[Tensor, "b 1 1"]
 ) -> Float[Tensor, "b l p"]:
     """p(L)·block with |p| ≤ 1 on [cut, 2] and p(0) = 1 scaled up below: the scaled three-term recurrence."""
-    cut = cut.clamp(max=1.9)
+    cut = torch.where(cut > SMALLEST_CUT, cut, CUT_ABOVE_ONE_EIGENSPACE).clamp(max=1.9)
     centre, half = (2 + cut) / 2, (2 - cut) / 2
     σ_first = -half / centre
     σ = σ_first

@@ -1,0 +1,40 @@
+# Everything runs in .venv, which the first command creates and fills with the versions of constraints.txt.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+
+.PHONY: help demo test test-slow fix bench clean
+
+help:
+	@echo "make demo       set up, then show the method on real photographs (pictures in demo/)"
+	@echo "make test       set up, then run the tests"
+	@echo "make test-slow  the tests that take minutes each"
+	@echo "make bench      time the operators against plain torch formulations"
+	@echo "make fix        format, lint, check types"
+	@echo "make clean      remove .venv and caches"
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@test -d .venv || $(PYTHON) -m venv .venv
+	@echo "installing into .venv (the first time this takes a few minutes)"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	@touch $@
+
+demo: $(INSTALLED)
+	$(BIN)/spectral-vmamba demo --output demo
+
+test: $(INSTALLED)
+	$(BIN)/python -m pytest
+
+test-slow: $(INSTALLED)
+	$(BIN)/python -m pytest -m slow
+
+bench: $(INSTALLED)
+	$(BIN)/python -m benchmarks
+
+fix: $(INSTALLED)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+	$(BIN)/pyright
+
+clean:
+	rm -rf .venv .pytest_cache .ruff_cache .hypothesis build

@@ -1,0 +1,3 @@
+from spectral_vmamba.cli import main
+
+raise SystemExit(main())

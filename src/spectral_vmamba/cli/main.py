@@ -1,0 +1,37 @@
+"""`spectral-vmamba`: dispatches to the subcommands and turns expected errors into one clear line."""
+
+import sys
+from collections.abc import Sequence
+
+from jsonargparse import ArgumentParser
+from rich.console import Console
+
+from spectral_vmamba._version import __version__
+from spectral_vmamba.cli import demo, info, traversal
+
+_COMMANDS = {"info": info, "traversal": traversal, "demo": demo}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = ArgumentParser(
+        prog="spectral-vmamba",
+        description="Rotation-invariant vision with Spectral VMamba.",
+        version=__version__,
+    )
+    subcommands = parser.add_subcommands(required=True, metavar="COMMAND")
+    for name, module in _COMMANDS.items():
+        subcommands.add_subcommand(name, module.parser(), help=module.__doc__.splitlines()[0])
+    config = parser.parse_args(arguments)
+    errors = Console(stderr=True)
+    try:
+        return _COMMANDS[config.subcommand].run(config[config.subcommand])
+    except (ValueError, OSError, ImportError) as error:
+        errors.print(f"[red]error:[/red] {error}", highlight=False, soft_wrap=True)
+        return 1
+    except KeyboardInterrupt:
+        errors.print("stopped", highlight=False)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

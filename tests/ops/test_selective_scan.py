@@ -1,0 +1,189 @@
+"""Every implementation of the selective scan against the sequential reference, and the reference against the equations."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spectral_vmamba.ops.selective_scan import selective_scan
+from spectral_vmamba.ops.selective_scan.portable import linear_scan
+from tests.ops.scan_inputs import NAMES, leaves, scan_inputs
+
+FAST = ["portable", "auto"]
+SIZES = [
+    {"l": 1},
+    {"l": 2, "d": 1},
+    {"l": 7, "d": 5, "n": 3},
+    {"l": 63, "d": 17},
+    {"l": 64, "d": 3, "n": 2, "b": 1, "k": 1, "g": 1},
+    {"l": 196, "d": 24, "k": 8, "g": 8},
+    {"l": 49, "d": 8, "k": 8, "g": 4},
+    {"l": 5, "k": 6, "g": 2},
+]
+
+
+def run(backend, tensors, orders, weight):
+    inputs = leaves(tensors)
+    y = selective_scan(*inputs, orders, backend=backend)
+    gradients = torch.autograd.grad((y * weight).sum(), inputs, materialize_grads=True)
+    return [y.detach(), *gradients]
+
+
+def test_reference_is_the_equation_written_with_numbers():
+    """Two tokens, one channel, one state, one path that visits token 1 first: by hand."""
+    x, delta = torch.tensor([[[2.0], [3.0]]]).double(), torch.tensor([[[[0.1], [0.2]]]]).double()
+    A, D, bias = torch.tensor([[[-0.5]]]).double(), torch.tensor([[0.7]]).double(), torch.tensor([[0.05]]).double()
+    B, C = torch.tensor([[[[1.5], [-1.0]]]]).double(), torch.tensor([[[[0.3], [2.0]]]]).double()
+    Δ0, Δ1 = F.softplus(torch.tensor(0.15).double()), F.softplus(torch.tensor(0.25).double())
+    h1 = Δ1 * -1.0 * 3.0
+    h0 = torch.exp(Δ0 * -0.5) * h1 + Δ0 * 1.5 * 2.0
+    expected = torch.stack([0.3 * h0 + 0.7 * 2.0, 2.0 * h1 + 0.7 * 3.0])
+    y = selective_scan(x, delta, A, B, C, D, bias, torch.tensor([[[1, 0]]]), backend="reference")
+    torch.testing.assert_close(y.flatten(), expected)
+
+
+@pytest.mark.parametrize("backend", FAST)
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_forward_and_gradients_equal_the_reference(backend, size):
+    tensors, orders = scan_inputs(**size)
+    weight = torch.randn(tensors[0].shape, dtype=torch.float64)
+    expected, got = (run(name, tensors, orders, weight) for name in ("reference", backend))
+    for name, a, b in zip(["y", *NAMES], expected, got, strict=True):
+        torch.testing.assert_close(b, a, rtol=1e-11, atol=1e-11, msg=lambda m, name=name: f"{name}: {m}")
+
+
+@pytest.mark.parametrize("backend", FAST)
+def test_float32_is_as_accurate_as_the_sequential_loop(backend):
+    """Error against float64, at most twice the error that the plain float32 loop makes."""
+    tensors, orders = scan_inputs(l=196, d=24, k=8, g=8, n=2)
+    weight = torch.randn(tensors[0].shape, dtype=torch.float64)
+    exact = run("reference", tensors, orders, weight)
+    single = [tensor.float() for tensor in tensors]
+    loop, fast = (run(name, single, orders, weight.float()) for name in ("reference", backend))
+    for name, a, b, c in zip(["y", *NAMES], exact, loop, fast, strict=True):
+        error_loop, error_fast = ((value.double() - a).abs().max() for value in (b, c))
+        rounding = torch.finfo(torch.float32).eps * a.abs().max()
+        assert error_fast <= 2 * error_loop + rounding, name
+
+
+def test_gradients_by_finite_differences():
+    tensors, orders = scan_inputs(l=5, d=2, k=2, g=2, n=2)
+    assert torch.autograd.gradcheck(lambda *t: selective_scan(*t, orders), leaves(tensors))
+
+
+@pytest.mark.parametrize("backend", ["reference", *FAST])
+@pytest.mark.parametrize("size", [{"b": 0}, {"l": 0}, {"d": 0}, {"k": 0, "g": 1}, {"k": 0, "g": 0}], ids=str)
+def test_empty_axes(backend, size):
+    tensors, orders = scan_inputs(**size)
+    inputs = leaves(tensors)
+    y = selective_scan(*inputs, orders, backend=backend)
+    assert y.shape == tensors[0].shape
+    assert not y.detach().any()
+    if y.requires_grad:
+        gradients = torch.autograd.grad(y.sum(), inputs, allow_unused=True)
+        assert all(gradient is None or gradient.isfinite().all() for gradient in gradients)
+
+
+@pytest.mark.parametrize("backend", ["reference", *FAST])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_low_precision_inputs_accumulate_in_float32(backend, dtype):
+    """The result is the float32 one, rounded once at the end; adding 8 paths up in bf16 would miss by more."""
+    tensors, orders = scan_inputs(l=196, d=8, k=8, g=8)
+    low = [tensor.to(dtype) for tensor in tensors]
+    y = selective_scan(*low, orders, backend=backend)
+    in_float32 = selective_scan(*(tensor.float() for tensor in low), orders, backend=backend)
+    assert y.dtype is dtype
+    assert torch.equal(y, in_float32.to(dtype))
+    inputs = leaves(low)
+    gradients = torch.autograd.grad(selective_scan(*inputs, orders, backend=backend).sum(), inputs)
+    assert all(gradient.dtype is dtype and gradient.isfinite().all() for gradient in gradients)
+
+
+@pytest.mark.parametrize("backend", FAST)
+def test_under_autocast_projections_come_in_bfloat16(backend):
+    tensors, orders = scan_inputs(l=49, d=8, dtype=torch.float32)
+    with torch.autocast("cpu", torch.bfloat16):
+        delta = tensors[1] @ torch.eye(8)
+        assert delta.dtype is torch.bfloat16
+        y = selective_scan(tensors[0], delta, *tensors[2:], orders, backend=backend)
+    assert y.dtype is torch.float32
+    expected = selective_scan(tensors[0], delta.float(), *tensors[2:], orders, backend="reference")
+    torch.testing.assert_close(y, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_parameter_sets_are_dealt_in_runs():
+    """g = k/2 equals g = k with every set given twice."""
+    tensors, orders = scan_inputs(k=6, g=3)
+    x, delta, A, B, C, D, bias = tensors
+    twice = [x, delta.repeat_interleave(2, 1), A.repeat_interleave(2, 0)]
+    twice += [B.repeat_interleave(2, 1), C.repeat_interleave(2, 1), D.repeat_interleave(2, 0), bias.repeat_interleave(2, 0)]
+    torch.testing.assert_close(selective_scan(*tensors, orders), selective_scan(*twice, orders))
+
+
+def test_raster_and_cross_orders_shared_by_the_batch():
+    """The four orders of VMamba's cross scan: equal to permuting the tokens by hand and scanning straight on."""
+    height, width = 3, 4
+    cells = torch.arange(height * width).view(height, width)
+    cross = torch.stack([cells.flatten(), cells.T.flatten(), cells.flatten().flip(0), cells.T.flatten().flip(0)])
+    tensors, _ = scan_inputs(l=12)
+    y = selective_scan(*tensors, cross.expand(2, 4, 12))
+    x, delta, A, B, C, D, bias = tensors
+    straight = torch.arange(12).expand(2, 1, 12)
+    expected = torch.zeros_like(x)
+    for i, order in enumerate(cross):
+        s = slice(i, i + 1)
+        permuted = (x[:, order], delta[:, s, order], A[s], B[:, s, order], C[:, s, order], D[s], bias[s])
+        expected[:, order] += selective_scan(*permuted, straight, backend="reference")
+    torch.testing.assert_close(y, expected)
+
+
+@settings(deadline=None, max_examples=40)
+@given(length=st.integers(1, 40), seed=st.integers(0, 2**16), states=st.integers(1, 3))
+def test_linear_scan_is_the_recurrence(length, seed, states):
+    generator = torch.Generator().manual_seed(seed)
+    decay = torch.rand(2, length, 3, states, generator=generator, dtype=torch.float64)
+    drive = torch.randn(2, length, 3, states, generator=generator, dtype=torch.float64)
+    h, expected = torch.zeros_like(drive[:, 0]), []
+    for t in range(length):
+        h = decay[:, t] * h + drive[:, t]
+        expected.append(h)
+    torch.testing.assert_close(linear_scan(decay, drive), torch.stack(expected, 1), rtol=1e-12, atol=1e-12)
+
+
+@settings(deadline=None, max_examples=25)
+@given(seed=st.integers(0, 2**16), length=st.integers(2, 12))
+def test_renumbering_the_tokens_renumbers_the_output(seed, length):
+    """Grid order is only a naming: y of permuted tokens along permuted orders is the permuted y."""
+    tensors, orders = scan_inputs(l=length, seed=seed)
+    names = torch.randperm(length, generator=torch.Generator().manual_seed(seed + 1))
+    new_place = names.argsort()
+    x, delta, A, B, C, D, bias = tensors
+    renamed = (x[:, names], delta[:, :, names], A, B[:, :, names], C[:, :, names], D, bias)
+    torch.testing.assert_close(selective_scan(*renamed, new_place[orders]), selective_scan(*tensors, orders)[:, names])
+
+
+def test_long_sequences_with_strong_decay_stay_finite():
+    tensors, orders = scan_inputs(l=3000, d=2, k=2, g=2, dtype=torch.float32)
+    tensors[1] = tensors[1] + 30.0  # Δ ≈ 30: decays underflow to 0
+    y = selective_scan(*tensors, orders)
+    torch.testing.assert_close(y, selective_scan(*tensors, orders, backend="reference"), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"x": lambda t: t[0]}, "expected x"),
+        ({"delta": lambda t: t[:, :1]}, "expected delta of shape"),
+        ({"B": lambda t: t[..., :0]}, "expected B of shape"),
+        ({"orders": lambda t: t[:, :3]}, "divides the number of paths"),
+        ({"orders": lambda t: t[:1]}, "expected orders of shape"),
+    ],
+)
+def test_wrong_shapes_are_named(change, message):
+    tensors, orders = scan_inputs()
+    arguments = dict(zip([*NAMES, "orders"], [*tensors, orders], strict=True))
+    for name, function in change.items():
+        arguments[name] = function(arguments[name])
+    with pytest.raises(ValueError, match=message):
+        selective_scan(**arguments)

@@ -1,0 +1,75 @@
+"""The op as compilers, exporters and counters see it, and the choice of backends."""
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from spectral_vmamba.ops.selective_scan import missing_backends, resolve_backend, selective_scan
+from tests.ops.scan_inputs import leaves, scan_inputs
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("size", [{}, {"n": 3, "g": 2}, {"b": 1, "l": 1, "d": 1, "k": 1, "g": 1}], ids=str)
+def test_opcheck(dtype, size):
+    tensors, orders = scan_inputs(**size, dtype=dtype)
+    torch.library.opcheck(torch.ops.spectral_vmamba.selective_scan, (*leaves(tensors), orders))
+    torch.library.opcheck(
+        torch.ops.spectral_vmamba.selective_scan_backward, (torch.ones_like(tensors[0]), *tensors, orders)
+    )
+
+
+def test_compiles_whole_with_gradients():
+    tensors, orders = scan_inputs(l=9, g=2, n=2)
+
+    def loss(*arguments):
+        return (selective_scan(*arguments, orders) * 2).sin().sum()
+
+    eager, compiled = leaves(tensors), leaves(tensors)
+    loss(*eager).backward()
+    torch.compile(loss, fullgraph=True, backend="aot_eager")(*compiled).backward()
+    for a, b in zip(eager, compiled, strict=True):
+        torch.testing.assert_close(b.grad, a.grad)
+
+
+def test_exports_with_a_dynamic_batch():
+    class Scan(torch.nn.Module):
+        def forward(self, x, delta, A, B, C, D, bias, orders):
+            return selective_scan(x, delta, A, B, C, D, bias, orders)
+
+    tensors, orders = scan_inputs(b=2)
+    batch = torch.export.Dim("batch", min=1, max=64)
+    moves = {"x", "delta", "B", "C", "orders"}
+    names = ("x", "delta", "A", "B", "C", "D", "bias", "orders")
+    shapes = {name: {0: batch} if name in moves else None for name in names}
+    program = torch.export.export(Scan(), (*tensors, orders), dynamic_shapes=shapes)
+    other, other_orders = scan_inputs(b=5, seed=3)
+    torch.testing.assert_close(program.module()(*other, other_orders), selective_scan(*other, other_orders))
+
+
+def test_flop_formula():
+    tensors, orders = scan_inputs(b=2, l=7, d=5, k=4, g=4, n=3)
+    with FlopCounterMode(display=False) as counter:
+        selective_scan(*tensors, orders)
+    assert counter.get_total_flops() == 2 * 4 * (2 * 7 * 5) * (9 * 3 + 1)
+
+
+def test_second_derivatives_through_the_op_are_refused_not_wrong():
+    tensors, orders = scan_inputs(l=3)
+    inputs = leaves(tensors)
+    (gradient,) = torch.autograd.grad(selective_scan(*inputs, orders).square().sum(), inputs[0], create_graph=True)
+    with pytest.raises(RuntimeError):
+        torch.autograd.grad(gradient.sum(), inputs[0])
+
+
+def test_backend_choice(monkeypatch):
+    monkeypatch.delenv("SPECTRAL_VMAMBA_BACKEND", raising=False)
+    assert resolve_backend() == "auto"
+    monkeypatch.setenv("SPECTRAL_VMAMBA_BACKEND", "reference")
+    assert resolve_backend() == "reference"
+    assert resolve_backend("portable") == "portable"
+    with pytest.raises(ValueError, match="expected one of"):
+        resolve_backend("cuda")
+    for name, reason in missing_backends().items():
+        with pytest.raises(ValueError, match="not available") as error:
+            resolve_backend(name)
+        assert reason in str(error.value)
