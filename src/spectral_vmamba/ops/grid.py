@@ -40,11 +40,11 @@ class Grid:
 
     def cells(self) -> Int[Tensor, "l"]:
         """The raster index of each token's cell."""
-        return _cells(self.rows, self.columns, self.domain, self.level)
+        return self._table("cells")
 
     def squared_radii(self) -> Int[Tensor, "l"]:
         """Four times the squared distance of each token from the centre, in cells: an exact integer."""
-        return _squared_radii(self.rows, self.columns, self.domain, self.level)
+        return self._table("squared_radii")
 
     def windows(self) -> Int[Tensor, "l_half w"]:
         """For each token of `halved()`, the tokens it pools; absent ones are numbered l, one past the last token.
@@ -52,7 +52,10 @@ class Grid:
         An even side pools 2 cells with stride 2, an odd side 3 cells with stride 2 around each second one: both are
         unchanged by quarter turns of the grid.
         """
-        return _windows(self.rows, self.columns, self.domain, self.level)
+        return self._table("windows")
+
+    def _table(self, name: str) -> Tensor:
+        return _grid_table(name, self.rows, self.columns, self.domain, self.level, torch.device("cpu"))
 
     def to_map(self, tokens: Shaped[Tensor, "b l c"]) -> Shaped[Tensor, "b c h w"]:
         """Tokens on their cells, zero on cells without one."""
@@ -74,7 +77,7 @@ def mask_outside_circle(images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b c 
     return torch.where(inside, images, 0.0)
 
 
-# The tables below depend on numbers alone; compilers take them as constants instead of tracing how they are made.
+# The tables below depend on numbers alone. They are made by numpy behind an op: compilers see a tensor of known shape.
 
 
 def _halved(side: int, times: int) -> int:
@@ -108,22 +111,37 @@ def _window_map(rows: int, columns: int, domain: str, level: int) -> np.ndarray:
     return windows.reshape(*windows.shape[:2], -1)
 
 
-@torch.compiler.assume_constant_result
-def _cells(rows: int, columns: int, domain: str, level: int) -> Tensor:
-    return torch.from_numpy(np.flatnonzero(_mask(rows, columns, domain, level)))
+def _cells(rows: int, columns: int, domain: str, level: int) -> np.ndarray:
+    return np.flatnonzero(_mask(rows, columns, domain, level))
 
 
-@torch.compiler.assume_constant_result
-def _squared_radii(rows: int, columns: int, domain: str, level: int) -> Tensor:
+def _squared_radii(rows: int, columns: int, domain: str, level: int) -> np.ndarray:
     mask = _mask(rows, columns, domain, level)
     height, width = mask.shape
-    squared = _doubled_offsets(height)[:, None] ** 2 + _doubled_offsets(width) ** 2
-    return torch.from_numpy(squared[mask].astype(np.int64))
+    return (_doubled_offsets(height)[:, None] ** 2 + _doubled_offsets(width) ** 2)[mask]
 
 
-@torch.compiler.assume_constant_result
-def _windows(rows: int, columns: int, domain: str, level: int) -> Tensor:
+def _windows(rows: int, columns: int, domain: str, level: int) -> np.ndarray:
     windows = _window_map(rows, columns, domain, level)
     windows = windows[(windows >= 0).any(-1)]
     tokens = _mask(rows, columns, domain, level).sum()
-    return torch.from_numpy(np.where(windows < 0, tokens, windows).astype(np.int64))
+    return np.where(windows < 0, tokens, windows)
+
+
+_TABLES = {"cells": _cells, "squared_radii": _squared_radii, "windows": _windows}
+
+
+@torch.library.custom_op(
+    "spectral_vmamba::grid_table",
+    mutates_args=(),
+    schema="(str table, int rows, int columns, str domain, int level, Device device) -> Tensor",
+    device_types="cpu",
+)
+def _grid_table(table, rows, columns, domain, level, device):
+    return torch.from_numpy(_TABLES[table](rows, columns, domain, level).astype(np.int64))
+
+
+@_grid_table.register_fake
+def _(table, rows, columns, domain, level, device):
+    shape = _TABLES[table](int(rows), int(columns), domain, level).shape
+    return torch.empty(shape, dtype=torch.int64, device=device)

@@ -1,0 +1,225 @@
+"""The promise: turning a picture by quarter turns does not change the answer. On real photographs.
+
+"Active" scans (Δ bias 0, x_proj × 8) mix strongly; at the initial weights a token hardly hears of the others and a wrong
+order would go unnoticed. Tolerances: with the canonical frame the same bits; without it float32 rounding, of which the
+network does a few hundred in a row, hence far below 1e-2 of the logits' spread; in float64 1e-8.
+"""
+
+import pytest
+import torch
+
+from spectral_vmamba.models import timm
+from spectral_vmamba.ops.turns import turn
+from spectral_vmamba.testing import activate_scan, rotation_gap
+
+OTHER_SIZES = [(192, 256), (160, 160), (97, 131)]
+OPTIONS = [
+    {},
+    {"rotations": 8},
+    {"rotations": "random"},
+    {"domain": "disk"},
+    {"domain": "disk", "neighbors": "none", "share_directions": True, "rotations": 8},
+    {"merge": "concat"},
+    {"share_directions": True},
+    {"share_directions": True, "merge": "concat"},
+    {"local_mixing": "none"},
+    {"local_mixing": "isotropic", "local_kernel": 5},
+    {"radius_embedding": True},
+    {"neighbors": "none"},
+    {"neighbors": 20},
+    {"eigenvectors": 1},
+    {"eigenvectors": 2},
+    {"eigenvectors": 3},
+    {"eigenvectors": 7},
+    {"state_size": 2},
+    {"solver": "arpack"},
+    {"solver": "subspace"},
+    {"patch_size": 8},
+]
+
+
+def build(name, active, **options):
+    torch.manual_seed(0)
+    if name != "spectral_vmamba_nano":
+        options = {"stem_weights": "none", **options}
+    model = timm.create_model(name, num_classes=100, **options).eval()
+    if getattr(model, "radius", None) is not None:
+        torch.nn.init.normal_(model.radius.table)
+    return activate_scan(model) if active else model
+
+
+def assert_same_bits(model, images):
+    for gap in rotation_gap(model, images):
+        assert gap.flips == 0
+        assert gap.bitwise_equal
+        assert gap.positions_unchanged == 1
+        assert gap.sign_flips == 0
+
+
+def assert_same_up_to_rounding(model, images):
+    for gap in rotation_gap(model, images):
+        assert gap.flips == 0
+        assert gap.max_difference <= 1e-2
+        assert gap.positions_unchanged >= 0.995
+        assert gap.sign_flips == 0
+
+
+def assert_same_in_float64(model, images):
+    for gap in rotation_gap(model.double(), images.double()):
+        assert gap.flips == 0
+        assert gap.max_difference <= 1e-8
+        assert gap.positions_unchanged == 1
+        assert gap.sign_flips == 0
+
+
+@pytest.mark.parametrize("active", [True, False], ids=["active", "initial"])
+class TestNano:
+    def test_same_bits(self, crops, active):
+        assert_same_bits(build("spectral_vmamba_nano", active), crops(48, 32))
+
+    def test_same_without_canonical_frame(self, crops, active):
+        assert_same_up_to_rounding(build("spectral_vmamba_nano", active, canonical_frame=False), crops(48, 32))
+
+    def test_same_in_float64(self, crops, active):
+        assert_same_in_float64(build("spectral_vmamba_nano", active, canonical_frame=False), crops(48, 32))
+
+    @pytest.mark.parametrize("size", [(64, 64), (48, 64), (40, 40), (25, 33)], ids=str)
+    def test_other_sizes(self, crops, active, size):
+        images = crops(12, size)
+        assert_same_bits(build("spectral_vmamba_nano", active), images)
+        assert_same_up_to_rounding(build("spectral_vmamba_nano", active, canonical_frame=False), images)
+        assert_same_in_float64(build("spectral_vmamba_nano", active, canonical_frame=False), images)
+
+
+@pytest.mark.parametrize("size", [*OTHER_SIZES, (9, 200)], ids=str)
+def test_nano_on_large_and_odd_pictures(crops, size):
+    images = crops(4, size)
+    assert_same_bits(build("spectral_vmamba_nano", True), images)
+    assert_same_up_to_rounding(build("spectral_vmamba_nano", True, canonical_frame=False), images)
+    assert_same_in_float64(build("spectral_vmamba_nano", True, canonical_frame=False), images)
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_every_option_keeps_the_promise(crops, options):
+    images = crops(12, 32)
+    assert_same_bits(build("spectral_vmamba_nano", True, **options), images)
+    assert_same_up_to_rounding(build("spectral_vmamba_nano", True, canonical_frame=False, **options), images)
+    assert_same_in_float64(build("spectral_vmamba_nano", True, canonical_frame=False, **options), images)
+
+
+class TestTiny:
+    """The paper's network at 224 px; the full matrix is in the slow tests."""
+
+    def test_same_bits(self, crops):
+        assert_same_bits(build("spectral_vmamba_tiny", True), crops(48, 224))
+
+    def test_same_without_canonical_frame(self, crops):
+        assert_same_up_to_rounding(build("spectral_vmamba_tiny", True, canonical_frame=False), crops(48, 224))
+
+    def test_same_at_initial_weights(self, crops):
+        assert_same_bits(build("spectral_vmamba_tiny", False), crops(8, 224))
+        assert_same_up_to_rounding(build("spectral_vmamba_tiny", False, canonical_frame=False), crops(8, 224))
+
+    def test_same_in_float64(self, crops):
+        assert_same_in_float64(build("spectral_vmamba_tiny", True, canonical_frame=False), crops(4, 224))
+
+    @pytest.mark.parametrize("size", OTHER_SIZES, ids=str)
+    def test_other_sizes(self, crops, size):
+        images = crops(4, size)
+        model = build("spectral_vmamba_tiny", True)
+        assert_same_bits(model, images)
+        object.__setattr__(model.embedding.config, "canonical_frame", False)
+        assert_same_up_to_rounding(model, images)
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("active", [True, False], ids=["active", "initial"])
+    @pytest.mark.parametrize("size", [224, *OTHER_SIZES], ids=str)
+    def test_everything(self, crops, size, active):
+        images = crops(48, size)
+        assert_same_bits(build("spectral_vmamba_tiny", active), images)
+        assert_same_up_to_rounding(build("spectral_vmamba_tiny", active, canonical_frame=False), images)
+        assert_same_in_float64(build("spectral_vmamba_tiny", active, canonical_frame=False), images)
+
+
+@pytest.mark.parametrize("stem", ["timm:tf_efficientnet_lite0", "timm:resnet18", "timm:mobilenetv3_small_050"])
+def test_any_timm_stem_keeps_the_promise(crops, stem):
+    options = {"widths": (16, 32), "depths": (1, 1), "stem": stem, "stem_weights": "none"}
+    images = crops(6, 128)
+    assert_same_bits(build("spectral_vmamba_tiny", True, **options), images)
+    assert_same_up_to_rounding(build("spectral_vmamba_tiny", True, canonical_frame=False, **options), images)
+
+
+@pytest.mark.parametrize("frame", [True, False], ids=["frame", "no frame"])
+@pytest.mark.parametrize("domain", ["square", "disk"])
+@pytest.mark.parametrize("size", [(32, 32), (48, 64), (25, 33)], ids=str)
+def test_feature_maps_turn_with_the_image(crops, size, domain, frame):
+    model = build("spectral_vmamba_nano", True, features_only=True, domain=domain, canonical_frame=frame)
+    images = crops(12, size if size[0] != size[1] else 32)
+    with torch.no_grad():
+        maps = model(images)
+        for quarters in (1, 2, 3):
+            for before, after in zip(maps, model(turn(images, quarters)), strict=True):
+                difference = (turn(before, quarters) - after).abs().max()
+                assert difference == 0 if frame else difference <= 1e-2 * before.std()
+    with torch.no_grad():
+        whole = build("spectral_vmamba_nano", True, domain=domain, canonical_frame=frame)
+        tokens = whole.forward_features(images)
+        for quarters in (1, 2, 3):
+            turned_tokens = whole.forward_features(turn(images, quarters))
+            torch.testing.assert_close(turned_tokens.mean(1), tokens.mean(1), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(("name", "size", "count"), [("spectral_vmamba_nano", 32, 8), ("spectral_vmamba_tiny", 224, 8)])
+def test_a_batch_of_one_is_a_row_of_a_batch(crops, name, size, count):
+    model = build(name, True)
+    images = crops(count, size)
+    with torch.no_grad():
+        logits, stages = model.forward_traversals(images)
+        for i in range(count):
+            alone, own_stages = model.forward_traversals(images[i : i + 1])
+            torch.testing.assert_close(alone[0], logits[i], rtol=1e-5, atol=1e-5)
+            assert torch.equal(own_stages[0].orders[0], stages[0].orders[i])
+
+
+def test_batch_mates_do_not_matter(crops):
+    """The same image among strangers ten times as bright."""
+    model = build("spectral_vmamba_nano", True)
+    images = crops(8, 32)
+    strangers = torch.cat([images[:1], 10 * images[1:].flip(0)])
+    with torch.no_grad():
+        (here, order), (there, other) = (model.forward_traversals(x) for x in (images, strangers))
+    torch.testing.assert_close(here[0], there[0], rtol=1e-5, atol=1e-5)
+    assert torch.equal(order[0].orders[0], other[0].orders[0])
+
+
+class TestTheTestCanFail:
+    """Each broken network below is noticed by the very check that the real one passes."""
+
+    def test_random_orders(self, crops):
+        model = build("spectral_vmamba_nano", True, canonical_frame=False, traversal="random")
+        gaps = rotation_gap(model, crops(12, 32))
+        assert max(gap.max_difference for gap in gaps) > 1e-2
+        assert max(gap.positions_unchanged for gap in gaps) < 0.5
+
+    def test_no_rfn(self, crops):
+        model = build("spectral_vmamba_nano", True, canonical_frame=False, rotations="none")
+        assert model.embedding.rfn.rotations is None
+        assert max(gap.max_difference for gap in rotation_gap(model, crops(12, 32))) > 1e-2
+
+    def test_signs_by_the_first_raster_entry(self, crops, monkeypatch):
+        """The paper's sign rule."""
+        from spectral_vmamba.ops.spectral import canonical
+
+        monkeypatch.setattr(canonical, "_signs", lambda vectors, probes, order: torch.sign(vectors[..., 0]))
+        gaps = rotation_gap(build("spectral_vmamba_nano", True, canonical_frame=False), crops(24, 32))
+        assert max(gap.sign_flips for gap in gaps) > 10
+        assert max(gap.max_difference for gap in gaps) > 1e-2
+
+    def test_pooling_the_top_left_cell(self, crops, monkeypatch):
+        """The paper's downsampling."""
+        from spectral_vmamba.ops.grid import Grid
+
+        windows = Grid.windows
+        monkeypatch.setattr(Grid, "windows", lambda grid: windows(grid)[:, :1])
+        gaps = rotation_gap(build("spectral_vmamba_nano", True, canonical_frame=False), crops(12, 32))
+        assert max(gap.max_difference for gap in gaps) > 1e-2

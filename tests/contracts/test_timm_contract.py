@@ -1,0 +1,208 @@
+"""What timm, and the libraries that stand on it, expect of a model; over every registered name."""
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from timm.optim import param_groups_layer_decay, param_groups_weight_decay
+
+from spectral_vmamba.models import timm
+from spectral_vmamba.testing import activate_scan
+from tests.contracts.models import NAMES, build, images
+
+SHALLOW = {"depths": (1, 1, 2, 1)}
+every_model = pytest.mark.parametrize("name", NAMES)
+
+
+@every_model
+def test_forward_backward_reaches_every_trainable_parameter(name):
+    model = activate_scan(build(name, drop_path_rate=0.0)).train()
+    logits = model(images(name))
+    assert logits.shape == (2, 7)
+    (logits * torch.randn_like(logits)).sum().backward()
+    for parameter_name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            assert parameter.grad is not None, parameter_name
+            assert parameter.grad.isfinite().all(), parameter_name
+            assert parameter.grad.any(), f"{parameter_name} gets a gradient of zeros"
+        else:
+            assert parameter.grad is None, parameter_name
+
+
+@every_model
+def test_registered_with_a_configuration(name):
+    assert timm.is_model(name)
+    model = build(name)
+    config = model.pretrained_cfg
+    assert config["architecture"] == name
+    assert config["classifier"] == "head"
+    assert config["input_size"][0] == 3
+    with pytest.raises(RuntimeError):
+        build(name, pretrained=True)
+
+
+@every_model
+def test_feature_maps(name):
+    model = build(name, features_only=True).eval()
+    maps = model(images(name))
+    side = images(name).shape[-1]
+    assert [m.shape[1] for m in maps] == model.feature_info.channels()
+    for m, reduction in zip(maps, model.feature_info.reduction(), strict=True):
+        assert m.shape[-2:] == (-(-side // reduction),) * 2
+    chosen = build(name, features_only=True, out_indices=(0, 1)).eval()
+    assert len(chosen.model.stages) == 2, "later stages are pruned"
+    for a, b in zip(chosen(images(name)), maps, strict=False):
+        assert torch.equal(a, b)
+
+
+@every_model
+def test_forward_intermediates(name):
+    model = build(name).eval()
+    x = images(name)
+    final, maps = model.forward_intermediates(x, norm=True)
+    assert len(maps) == len(model.stages)
+    torch.testing.assert_close(final, model.forward_features(x))
+    torch.testing.assert_close(maps[-1].flatten(2).mT, final)
+    (only,) = model.forward_intermediates(x, indices=[1], stop_early=True, intermediates_only=True)
+    torch.testing.assert_close(only, maps[1])
+    with pytest.raises(ValueError, match="NCHW"):
+        model.forward_intermediates(x, output_fmt="NLC")
+
+
+@every_model
+def test_features_then_head_is_forward(name):
+    model = build(name).eval()
+    x = images(name)
+    features = model.forward_features(x)
+    torch.testing.assert_close(model.forward_head(features), model(x), rtol=1e-4, atol=1e-5)
+    pooled = model.forward_head(features, pre_logits=True)
+    assert pooled.shape == (2, model.num_features) == (2, model.head_hidden_size)
+
+
+@every_model
+def test_classifier_can_be_replaced(name):
+    model = build(name).eval()
+    assert model.get_classifier().out_features == 7
+    model.reset_classifier(3)
+    assert model(images(name)).shape == (2, 3)
+    model.reset_classifier(0)
+    assert model(images(name)).shape == (2, model.num_features)
+    model.reset_classifier(0, "")
+    assert model(images(name)).dim() == 3
+    model.reset_classifier(4, "max")
+    assert model(images(name)).shape == (2, 4)
+    with pytest.raises(ValueError, match="global_pool"):
+        model.reset_classifier(4, "median")
+
+
+@every_model
+def test_state_dict_round_trip(name, tmp_path):
+    model, other = build(name).eval(), build(name, num_classes=7).eval()
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter.add_(1)
+    save_file(model.state_dict(), tmp_path / "weights.safetensors")
+    other.load_state_dict(load_file(tmp_path / "weights.safetensors"))
+    assert torch.equal(other(images(name)), model(images(name)))
+
+
+@every_model
+def test_loads_by_checkpoint_path(name, tmp_path):
+    model = build(name).eval()
+    save_file(model.state_dict(), tmp_path / "weights.safetensors")
+    torch.manual_seed(5)
+    options = {} if name == "spectral_vmamba_nano" else {"widths": (16, 32, 64, 128), "stem_weights": "none"}
+    path = str(tmp_path / "weights.safetensors")
+    loaded = timm.create_model(name, num_classes=7, checkpoint_path=path, **options).eval()
+    assert torch.equal(loaded(images(name)), model(images(name)))
+
+
+@every_model
+def test_checkpointing_gives_equal_gradients(name):
+    """Under drop path too: the recomputation draws the same paths."""
+    gradients = []
+    for enabled in (False, True):
+        model = activate_scan(build(name, drop_path_rate=0.3)).train()
+        model.set_grad_checkpointing(enabled)
+        torch.manual_seed(3)
+        loss = model(images(name)).square().sum()
+        loss.backward()
+        gradients.append([p.grad for p in model.parameters() if p.requires_grad])
+    for plain, checkpointed in zip(*gradients, strict=True):
+        assert torch.equal(plain, checkpointed)
+
+
+@every_model
+def test_compiles_whole(name):
+    model = build(name, **({} if name.endswith("nano") else SHALLOW)).eval()
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(images(name)), model(images(name)), rtol=1e-4, atol=1e-5)
+
+
+def test_compiles_whole_in_training():
+    model = build("spectral_vmamba_nano", depths=(1, 1, 1)).train()
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    compiled(images("spectral_vmamba_nano")).square().sum().backward()
+    got = [p.grad.clone() for p in model.parameters()]
+    model.zero_grad()
+    model(images("spectral_vmamba_nano")).square().sum().backward()
+    for a, p in zip(got, model.parameters(), strict=True):
+        torch.testing.assert_close(a, p.grad, rtol=1e-3, atol=1e-6)
+
+
+@every_model
+def test_exports_with_a_dynamic_batch(name):
+    model = build(name, **({} if name.endswith("nano") else SHALLOW)).eval()
+    batch = torch.export.Dim("batch", min=1, max=64)
+    program = torch.export.export(model, (images(name, 2),), dynamic_shapes=({0: batch},))
+    for size in (1, 5):
+        x = images(name, size)
+        torch.testing.assert_close(program.module()(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+@every_model
+def test_optimiser_groups(name):
+    model = build(name, radius_embedding=True)
+    undecayed = model.no_weight_decay()
+    assert undecayed
+    assert undecayed <= {n for n, _ in model.named_parameters()}
+    decayed = param_groups_weight_decay(model, 0.05, no_weight_decay_list=model.no_weight_decay())[1]["params"]
+    scan = [p for n, p in model.named_parameters() if n.endswith(("A_log", ".D", "dt_bias"))]
+    assert not {id(p) for p in scan} & {id(p) for p in decayed}
+    groups = param_groups_layer_decay(model, 0.05, no_weight_decay_list=model.no_weight_decay(), layer_decay=0.5)
+    scales = {group["lr_scale"] for group in groups}
+    assert max(scales) == 1.0
+    assert len(scales) > len(model.stages)
+
+
+@every_model
+@pytest.mark.parametrize("in_chans", [1, 4])
+def test_other_channel_counts(name, in_chans):
+    model = build(name, in_chans=in_chans).eval()
+    x = images(name)[:, :1].expand(-1, in_chans, -1, -1)
+    assert model(x).shape == (2, 7)
+
+
+@every_model
+def test_empty_batch(name):
+    model = build(name).eval()
+    assert model(images(name)[:0]).shape == (0, 7)
+
+
+def test_drop_path_rises_through_the_network():
+    model = build("spectral_vmamba_nano", drop_path_rate=0.5)
+    rates = [getattr(block.drop_path, "drop_prob", 0.0) for stage in model.stages for block in stage.blocks]
+    torch.testing.assert_close(torch.tensor(rates), torch.linspace(0, 0.5, len(rates)))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast(dtype):
+    model = build("spectral_vmamba_nano").train()
+    x = images("spectral_vmamba_nano")
+    with torch.autocast("cpu", dtype):
+        logits = model(x)
+    logits.float().square().sum().backward()
+    assert logits.isfinite().all()
+    assert all(p.grad.isfinite().all() for p in model.parameters())
+    full = model(x)
+    assert (logits.float() - full).abs().max() < 0.1 * full.std()

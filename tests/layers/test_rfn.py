@@ -1,0 +1,83 @@
+"""RFN is equivariant whatever its stem is."""
+
+import pytest
+import torch
+from torch import nn
+
+from spectral_vmamba.layers import ConvStem, RotationalFeatureNormaliser
+from spectral_vmamba.ops.turns import turn
+
+SIZES = [(32, 32), (24, 40), (97, 131), (30, 30), (5, 5), (3, 50)]
+
+
+@pytest.mark.parametrize("rotations", [4, 8, "random"])
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_quarter_turns_of_the_image_turn_the_features(size, rotations):
+    rfn = RotationalFeatureNormaliser(ConvStem(3, 12, 8), 8, rotations).double().eval()
+    images = torch.randn(2, 3, *size, dtype=torch.float64)
+    with torch.no_grad():
+        maps = rfn(images)
+        assert maps.shape == (2, 12, -(-size[0] // 8), -(-size[1] // 8))
+        for quarters in (1, 2, 3):
+            torch.testing.assert_close(rfn(turn(images, quarters)), turn(maps, quarters), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("size", [(32, 32), (24, 40)], ids=str)
+def test_float32_features_are_the_same_bits_after_a_turn_and_in_any_batch(size):
+    rfn = RotationalFeatureNormaliser(ConvStem(3, 12, 8), 8).eval()
+    images = torch.randn(8, 3, *size)
+    with torch.no_grad():
+        maps = rfn(images)
+        assert torch.equal(rfn(turn(images, 1)), turn(maps, 1))
+        assert torch.equal(rfn(images[3:4])[0], maps[3])
+
+
+def test_the_bare_stem_is_not_equivariant():
+    rfn = RotationalFeatureNormaliser(ConvStem(3, 12, 8), 8, None).eval()
+    images = torch.randn(2, 3, 32, 32)
+    assert (rfn(turn(images, 1)) - turn(rfn(images), 1)).abs().max() > 0.1
+
+
+def test_four_rotations_are_the_largest_of_four_views():
+    stem = ConvStem(3, 6, 4)
+    images = torch.randn(1, 3, 16, 16)
+    views = [turn(stem(turn(images, q)), -q) for q in range(4)]
+    torch.testing.assert_close(RotationalFeatureNormaliser(stem, 4)(images), torch.stack(views).amax(0))
+
+
+def test_eight_rotations_see_more_than_four_inside_and_the_same_outside():
+    stem = ConvStem(3, 6, 4)
+    images = torch.randn(1, 3, 32, 32)
+    four, eight = (RotationalFeatureNormaliser(stem, 4, r)(images) for r in (4, 8))
+    assert (eight >= four).all()
+    assert (eight > four)[0, :, 3:5, 3:5].any()
+    assert torch.equal(eight[..., 0, 0], four[..., 0, 0]), "corners of the 45° view come from outside the picture"
+
+
+def test_random_rotations_differ_between_calls_in_training_only():
+    rfn = RotationalFeatureNormaliser(ConvStem(3, 6, 4), 4, "random")
+    images = torch.randn(1, 3, 16, 16)
+    assert not torch.equal(rfn.train()(images), rfn(images))
+    assert torch.equal(rfn.eval()(images), rfn(images))
+    rfn.train()(images).sum().backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in rfn.parameters())
+
+
+@pytest.mark.parametrize(("rotations", "passes"), [(4, 4), (8, 8), ("random", 4), (None, 1)])
+def test_passes_count_what_runs(rotations, passes):
+    class Counting(nn.Module):
+        seen = 0
+
+        def forward(self, images):
+            self.seen += len(images)
+            return images[:, :, ::4, ::4]
+
+    stem = Counting()
+    rfn = RotationalFeatureNormaliser(stem, 4, rotations).eval()
+    rfn(torch.randn(3, 2, 8, 12))
+    assert stem.seen == 3 * passes == 3 * rfn.passes
+
+
+def test_unknown_rotations():
+    with pytest.raises(ValueError, match="expected rotations"):
+        RotationalFeatureNormaliser(nn.Identity(), 1, 5)

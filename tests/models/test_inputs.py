@@ -1,0 +1,127 @@
+"""Bad and odd images: a right answer or a clear error, never NaN."""
+
+import pytest
+import torch
+
+import spectral_vmamba
+from spectral_vmamba.models import timm
+from spectral_vmamba.ops.turns import turn
+
+
+@pytest.fixture(scope="module")
+def model():
+    torch.manual_seed(0)
+    return spectral_vmamba.testing.activate_scan(timm.create_model("spectral_vmamba_nano", num_classes=5)).eval()
+
+
+@pytest.mark.parametrize(
+    ("images", "message"),
+    [
+        (torch.zeros(3, 32, 32), r"add a batch axis with images\[None\]"),
+        (torch.zeros(32, 32), "expected images"),
+        (torch.zeros(2, 1, 32, 32), "repeat a grey image"),
+        (torch.zeros(2, 2, 32, 32), "alpha"),
+        (torch.zeros(2, 4, 32, 32), "drop an alpha channel"),
+        (torch.zeros(2, 7, 32, 32), "in_chans=7"),
+        (torch.zeros(2, 32, 32, 3), "move the channels first"),
+        (torch.zeros(2, 3, 0, 32), "at least one pixel"),
+        (torch.zeros(2, 3, 32, 32, dtype=torch.uint8), r"images.float\(\) / 255"),
+        (torch.zeros(2, 3, 32, 32, dtype=torch.int64), "floating point"),
+    ],
+)
+def test_unusable_images_are_refused_with_advice(model, images, message):
+    with pytest.raises(ValueError, match=message):
+        model(images)
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
+def test_broken_pixels_name_their_image(model, value):
+    images = torch.randn(4, 3, 32, 32)
+    images[2, 1, 5, 5] = value
+    with pytest.raises(ValueError, match="image 2 of the batch has NaN or infinite pixels"):
+        model(images)
+
+
+def board(side, cell):
+    index = torch.arange(side) // cell
+    return ((index[:, None] + index) % 2).float().expand(1, 3, side, side)
+
+
+ODD = {
+    "constant": torch.full((1, 3, 32, 32), 0.3),
+    "black": torch.zeros(1, 3, 32, 32),
+    "checkerboard of pixels": board(32, 1),
+    "checkerboard of patches": board(32, 4),
+    "checkerboard of halves": board(32, 16),
+    "left half black": torch.cat([torch.zeros(1, 3, 32, 16), torch.ones(1, 3, 32, 16)], 3),
+    "stripes": (torch.arange(32) % 2).float().expand(1, 3, 32, 32),
+    "huge values": 1e15 * torch.randn(1, 3, 32, 32, generator=torch.Generator().manual_seed(0)),
+    "tiny values": 1e-30 * torch.randn(1, 3, 32, 32, generator=torch.Generator().manual_seed(0)),
+    "one white pixel": torch.zeros(1, 3, 32, 32).index_fill(3, torch.tensor([3]), 1.0),
+    "one patch": torch.randn(1, 3, 4, 4, generator=torch.Generator().manual_seed(0)),
+    "less than a patch": torch.randn(1, 3, 2, 3, generator=torch.Generator().manual_seed(0)),
+    "one pixel": torch.randn(1, 3, 1, 1, generator=torch.Generator().manual_seed(0)),
+    "two patches": torch.randn(1, 3, 4, 8, generator=torch.Generator().manual_seed(0)),
+    "three patches": torch.randn(1, 3, 12, 4, generator=torch.Generator().manual_seed(0)),
+    "identical patches": torch.randn(1, 3, 4, 4, generator=torch.Generator().manual_seed(0)).repeat(1, 1, 8, 8),
+    "symmetric": sum(turn(torch.randn(1, 3, 32, 32, generator=torch.Generator().manual_seed(0)), q) for q in range(4)),
+}
+
+
+@pytest.mark.parametrize("domain", ["square", "disk"])
+@pytest.mark.parametrize("name", ODD)
+def test_odd_pictures_get_finite_and_invariant_answers(name, domain):
+    torch.manual_seed(0)
+    model = timm.create_model("spectral_vmamba_nano", num_classes=5, domain=domain).eval()
+    images = ODD[name]
+    with torch.no_grad():
+        logits = model(images)
+        assert logits.isfinite().all()
+        for quarters in (1, 2, 3):
+            assert torch.equal(model(turn(images, quarters)), logits)
+
+
+@pytest.mark.parametrize("options", [{"neighbors": 500}, {"eigenvectors": 9}], ids=str)
+def test_more_neighbours_or_eigenvectors_than_tokens(options):
+    model = timm.create_model("spectral_vmamba_nano", num_classes=5, **options).eval()
+    with torch.no_grad():
+        for side in (32, 8, 4):
+            assert model(torch.randn(2, 3, side, side)).isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"domain": "circle"}, "expected domain"),
+        ({"traversal": "zigzag"}, "expected traversal"),
+        ({"solver": "magic"}, "expected solver"),
+        ({"eigenvectors": 0}, "eigenvectors ≥ 1"),
+        ({"neighbors": 0}, "neighbors ≥ 1"),
+        ({"rotations": 3}, "expected rotations"),
+        ({"stem": "resnet18"}, "'conv' or 'timm:NAME'"),
+        ({"stem": "timm:resnet_18"}, "timm has no model"),
+        ({"stem": "timm:resnet18", "patch_size": 64}, "none of the patch size 64"),
+        ({"depths": (1, 1)}, "one depth per width"),
+    ],
+    ids=str,
+)
+def test_impossible_architectures_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        timm.create_model("spectral_vmamba_nano", **options)
+
+
+def test_unknown_keywords_are_refused():
+    with pytest.raises(TypeError, match="neighbours"):
+        timm.create_model("spectral_vmamba_nano", neighbours=3)
+
+
+def test_unknown_names_are_answered_with_close_ones():
+    with pytest.raises(ValueError, match="spectral_vmamba_nano"):
+        spectral_vmamba.create_model("spectral_vmamba_nanno")
+
+
+def test_none_reaches_our_models_and_the_word_none_reaches_them_through_timm():
+    ours = spectral_vmamba.create_model("spectral_vmamba_nano", neighbors=None, rotations=None, local_mixing=None)
+    timms = timm.create_model("spectral_vmamba_nano", neighbors="none", rotations="none", local_mixing="none")
+    assert ours.config == timms.config
+    assert ours.config.neighbors is ours.config.rotations is ours.config.local_mixing is None
