@@ -13,7 +13,7 @@ def _seeded():
 
 @pytest.fixture(scope="session")
 def crops():
-    """crops(count, size) → normalised float windows of real photographs; sizes below 64 px are scaled-down 224-px ones."""
+    """crops(count, size) → normalised windows of real photographs; below 64 px they are scaled-down 224-px ones."""
 
     def make(count: int, size: int | tuple[int, int]) -> torch.Tensor:
         if isinstance(size, int) and size < 64:

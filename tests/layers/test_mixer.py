@@ -64,7 +64,9 @@ def test_concat_keeps_the_paths_apart():
         concat.merge.weight[:, 32:] = 0
     only_first = Traversal(traversal.grid, traversal.ranks, traversal.content, traversal.orders[:, :1])
     one = S6Mixer(16, 1).double()
-    one.load_state_dict({k: v[:1] if k in ("x_proj", "dt_proj", "dt_bias", "A_log", "D") else v for k, v in summed.state_dict().items()})
+    one.load_state_dict(
+        {k: v[:1] if k in ("x_proj", "dt_proj", "dt_bias", "A_log", "D") else v for k, v in summed.state_dict().items()}
+    )
     torch.testing.assert_close(concat(x, traversal), one(x, only_first))
 
 
@@ -103,7 +105,16 @@ def test_isotropic_convolution_mixes_neighbours():
     x[0, 12] = 1
     out = conv(x, Grid(5, 5))[0, :, 0].view(5, 5)
     corner, edge, centre = out[1, 1], out[1, 2], out[2, 2]
-    assert torch.equal(out[1:4, 1:4], torch.stack([torch.stack([corner, edge, corner]), torch.stack([edge, centre, edge]), torch.stack([corner, edge, corner])]))
+    assert torch.equal(
+        out[1:4, 1:4],
+        torch.stack(
+            [
+                torch.stack([corner, edge, corner]),
+                torch.stack([edge, centre, edge]),
+                torch.stack([corner, edge, corner]),
+            ]
+        ),
+    )
     assert out.count_nonzero() == 9
     with pytest.raises(ValueError, match="odd kernel"):
         IsotropicConv(1, 4)
@@ -147,7 +158,11 @@ def test_block_adds_its_two_halves():
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"merge": "mean"}, "expected merge"), ({"local_mixing": "conv"}, "expected local_mixing"), ({"backend": "gpu"}, "unknown backend")],
+    [
+        ({"merge": "mean"}, "expected merge"),
+        ({"local_mixing": "conv"}, "expected local_mixing"),
+        ({"backend": "gpu"}, "unknown backend"),
+    ],
 )
 def test_bad_options(options, message):
     with pytest.raises(ValueError, match=message):

@@ -5,7 +5,9 @@ from torch import nn
 from spectral_vmamba.layers import ConvStem, FrozenStem, pad_to_patches
 
 
-@pytest.mark.parametrize(("size", "padded"), [((32, 32), (32, 32)), ((97, 131), (112, 144)), ((1, 1), (16, 16))], ids=str)
+@pytest.mark.parametrize(
+    ("size", "padded"), [((32, 32), (32, 32)), ((97, 131), (112, 144)), ((1, 1), (16, 16))], ids=str
+)
 def test_padding_is_even_and_zero(size, padded):
     images = torch.ones(1, 2, *size)
     out = pad_to_patches(images, 16)

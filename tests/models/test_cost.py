@@ -35,7 +35,14 @@ def test_nano_is_about_a_million():
 
 def test_flops_by_hand_for_a_tiny_network():
     """Conv stem, four tokens, one block, one eigenvector: every term of the rule."""
-    options = {"widths": (32,), "depths": (1,), "stem": "conv", "patch_size": 2, "eigenvectors": 1, "local_mixing": None}
+    options = {
+        "widths": (32,),
+        "depths": (1,),
+        "stem": "conv",
+        "patch_size": 2,
+        "eigenvectors": 1,
+        "local_mixing": None,
+    }
     cost = measure_cost("spectral_vmamba_nano", 4, num_classes=3, **options)
     tokens, d, D, R, paths = 4, 32, 64, 2, 2
     stem = 4 * (tokens * d * 3 * 9 + 5 * tokens * d)

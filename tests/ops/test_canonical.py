@@ -77,7 +77,9 @@ def test_content_that_says_nothing_leaves_it_to_the_first_node():
 
 
 def test_eigenspace_end():
-    values = torch.tensor([[0.1, 0.2, 0.3, 0.4], [0.1, 0.2, 0.2, 0.4], [0.1, 0.2, 0.2, 0.2], [0.1, 0.1, 0.2, 0.2]]).double()
+    values = torch.tensor(
+        [[0.1, 0.2, 0.3, 0.4], [0.1, 0.2, 0.2, 0.4], [0.1, 0.2, 0.2, 0.2], [0.1, 0.1, 0.2, 0.2]]
+    ).double()
     assert eigenspace_end(values, 2).tolist() == [2, 3, 4, 2]
 
 

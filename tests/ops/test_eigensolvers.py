@@ -1,5 +1,7 @@
 """Each solver against the dense float64 one: values, residuals, and the right invariant subspaces."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 
@@ -36,7 +38,7 @@ def assert_same_subspaces(pairs, laplacian, trivial, count, tolerance=1e-7):
     for image in range(len(laplacian)):
         values = reference.values[image]
         ends = [0, *(1 + (values.diff() > 1e-7).nonzero().flatten()).tolist(), len(values)]
-        for start, stop in zip(ends[:-1], ends[1:], strict=True):
+        for start, stop in pairwise(ends):
             if stop <= count:
                 a, b = pairs.vectors[image, start:stop], reference.vectors[image, start:stop]
                 overlap = torch.linalg.svdvals(a @ b.T)

@@ -5,7 +5,20 @@ import torch.nn.functional as F
 from spectral_vmamba.ops.grid import Grid, mask_outside_circle
 from spectral_vmamba.ops.turns import turn
 
-SHAPES = [(14, 14), (7, 7), (4, 4), (10, 10), (5, 5), (3, 3), (2, 2), (1, 1), (12, 16), (7, 9), (1, 6), (2, 5)]
+SHAPES = [
+    (14, 14),
+    (7, 7),
+    (4, 4),
+    (10, 10),
+    (5, 5),
+    (3, 3),
+    (2, 2),
+    (1, 1),
+    (12, 16),
+    (7, 9),
+    (1, 6),
+    (2, 5),
+]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)

@@ -1,4 +1,4 @@
-"""Every implementation of the selective scan against the sequential reference, and the reference against the equations."""
+"""Every implementation of the selective scan against the sequential reference, and that one against the equations."""
 
 import pytest
 import torch
@@ -33,7 +33,11 @@ def run(backend, tensors, orders, weight):
 def test_reference_is_the_equation_written_with_numbers():
     """Two tokens, one channel, one state, one path that visits token 1 first: by hand."""
     x, delta = torch.tensor([[[2.0], [3.0]]]).double(), torch.tensor([[[[0.1], [0.2]]]]).double()
-    A, D, bias = torch.tensor([[[-0.5]]]).double(), torch.tensor([[0.7]]).double(), torch.tensor([[0.05]]).double()
+    A, D, bias = (
+        torch.tensor([[[-0.5]]]).double(),
+        torch.tensor([[0.7]]).double(),
+        torch.tensor([[0.05]]).double(),
+    )
     B, C = torch.tensor([[[[1.5], [-1.0]]]]).double(), torch.tensor([[[[0.3], [2.0]]]]).double()
     Δ0, Δ1 = F.softplus(torch.tensor(0.15).double()), F.softplus(torch.tensor(0.25).double())
     h1 = Δ1 * -1.0 * 3.0
@@ -117,7 +121,12 @@ def test_parameter_sets_are_dealt_in_runs():
     tensors, orders = scan_inputs(k=6, g=3)
     x, delta, A, B, C, D, bias = tensors
     twice = [x, delta.repeat_interleave(2, 1), A.repeat_interleave(2, 0)]
-    twice += [B.repeat_interleave(2, 1), C.repeat_interleave(2, 1), D.repeat_interleave(2, 0), bias.repeat_interleave(2, 0)]
+    twice += [
+        B.repeat_interleave(2, 1),
+        C.repeat_interleave(2, 1),
+        D.repeat_interleave(2, 0),
+        bias.repeat_interleave(2, 0),
+    ]
     torch.testing.assert_close(selective_scan(*tensors, orders), selective_scan(*twice, orders))
 
 

@@ -7,7 +7,12 @@ from hypothesis import strategies as st
 
 from spectral_vmamba.ops.grid import Grid
 from spectral_vmamba.ops.ranks import scrambled, tied_ranks
-from spectral_vmamba.ops.spectral import affinity, normalised_laplacian, smallest_eigenpairs, spectral_traversal
+from spectral_vmamba.ops.spectral import (
+    affinity,
+    normalised_laplacian,
+    smallest_eigenpairs,
+    spectral_traversal,
+)
 from spectral_vmamba.ops.traversal import Traversal, random_traversal, visiting_orders
 from spectral_vmamba.ops.turns import turn
 from spectral_vmamba.testing.rotation_gap import traversal_gap
@@ -75,7 +80,9 @@ def test_orders_follow_the_eigenvectors(solver):
         along = vectors[:, j].gather(-1, orders[:, 2 * j])
         along = along * torch.sign(along[:, -1:] - along[:, :1])
         assert (along.diff(dim=-1) > -1e-9).all()
-        assert torch.equal(orders[:, 2 * j + 1], orders[:, 2 * j].flip(-1)), "no ties here: descending is ascending reversed"
+        assert torch.equal(orders[:, 2 * j + 1], orders[:, 2 * j].flip(-1)), (
+            "no ties here: descending is ascending reversed"
+        )
 
 
 def test_an_images_orders_are_its_own():
@@ -108,7 +115,9 @@ SYMMETRIC = {
     "rings": Grid(9, 9).squared_radii().float().view(1, 1, 9, 9).expand(1, 3, 9, 9).clone(),
     "half turn": (lambda m: m + turn(m, 2))(torch.randn(1, 3, 6, 6, generator=torch.Generator().manual_seed(0))),
     "quarter turn": sum(turn(torch.randn(1, 3, 6, 6, generator=torch.Generator().manual_seed(1)), q) for q in range(4)),
-    "one odd patch": torch.zeros(1, 3, 8, 8).index_put((torch.tensor([0]), torch.tensor([0]), torch.tensor([2]), torch.tensor([5])), torch.tensor(1.0)),
+    "one odd patch": torch.zeros(1, 3, 8, 8).index_put(
+        (torch.tensor([0]), torch.tensor([0]), torch.tensor([2]), torch.tensor([5])), torch.tensor(1.0)
+    ),
 }
 
 
@@ -146,7 +155,11 @@ def test_more_eigenvectors_than_there_are():
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"eigenvectors": 0}, "at least one eigenvector"), ({"neighbors": 0}, "at least one neighbour"), ({"solver": "x"}, "unknown solver")],
+    [
+        ({"eigenvectors": 0}, "at least one eigenvector"),
+        ({"neighbors": 0}, "at least one neighbour"),
+        ({"solver": "x"}, "unknown solver"),
+    ],
 )
 def test_impossible_options(options, message):
     with pytest.raises(ValueError, match=message):

@@ -10,7 +10,17 @@ from spectral_vmamba._version import __version__
 from spectral_vmamba.ops.selective_scan import BACKENDS, missing_backends, resolve_backend
 from spectral_vmamba.ops.spectral import SOLVERS
 
-_PACKAGES = ("torch", "torchvision", "timm", "numpy", "scipy", "safetensors", "matplotlib", "jsonargparse", "rich")
+_PACKAGES = (
+    "torch",
+    "torchvision",
+    "timm",
+    "numpy",
+    "scipy",
+    "safetensors",
+    "matplotlib",
+    "jsonargparse",
+    "rich",
+)
 
 
 @dataclass(frozen=True)

@@ -21,5 +21,7 @@ def plot_rotation(gaps: dict[str, list[RotationGap]], subtitle: str = "") -> Fig
     axis.set_ylim(bottom=0)
     axis.grid(axis="y", alpha=0.3)
     figure.legend(frameon=False, loc="outside lower center", ncols=2)
-    axis.set_title("How far the answer moves when the picture turns" + (f"\n{subtitle}" if subtitle else ""), fontsize=11)
+    axis.set_title(
+        "How far the answer moves when the picture turns" + (f"\n{subtitle}" if subtitle else ""), fontsize=11
+    )
     return figure

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from jaxtyping import Float, UInt8
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from torch import Tensor
 
@@ -43,9 +45,8 @@ def measure_traversal(
     traversals = []
     with torch.no_grad():
         for view in views:
-            _, traversal, frame = embedding.eval()(normalise(view, mean, std))
-            traversals.append(traversal.in_frame_of(frame) if frame else traversal)
-    gap = traversal_gap(*traversals, angle)
+            traversals.append(embedding.eval()(normalise(view, mean, std)).image_traversal())
+    gap = traversal_gap(traversals[0], traversals[1], angle)
     pictures = [view[0].round().clamp(0, 255).to(torch.uint8).permute(1, 2, 0).numpy() for view in views]
     return TraversalPair(
         title,
@@ -68,7 +69,6 @@ def plot_traversals(pairs: list[TraversalPair]) -> Figure:
     columns = 1 + max(len(pair.steps[0]) for pair in pairs)
     figure = Figure(figsize=(2.3 * columns + 0.6, 4.9 * len(pairs) + 0.5), layout="constrained")
     axes = figure.subplots(2 * len(pairs), columns, squeeze=False)
-    shown = None
     for i, pair in enumerate(pairs):
         for turned_row, (picture, steps) in enumerate(zip(pair.pictures, pair.steps, strict=True)):
             row = axes[2 * i + turned_row]
@@ -79,10 +79,12 @@ def plot_traversals(pairs: list[TraversalPair]) -> Figure:
             for j, (axis, order) in enumerate(zip(row[1:], steps, strict=False)):
                 extent = (0, picture.shape[1], picture.shape[0], 0)
                 axis.imshow(picture.mean(-1), cmap="gray")
-                shown = axis.imshow(order, cmap="viridis", alpha=0.62, extent=extent, vmin=0, vmax=1)
+                axis.imshow(order, cmap="viridis", alpha=0.62, extent=extent, vmin=0, vmax=1)
                 correlation = f": ρ = {pair.correlations[j]:.2f}" if turned_row else ""
                 axis.set_title(f"eigenvector {j + 1}{correlation}", fontsize=10)
-    bar = figure.colorbar(shown, ax=axes, shrink=0.35, aspect=30, ticks=[0, 1], pad=0.02)
+    bar = figure.colorbar(
+        ScalarMappable(Normalize(0, 1), "viridis"), ax=axes, shrink=0.35, aspect=30, ticks=[0, 1], pad=0.02
+    )
     bar.ax.set_yticklabels(["visited\nfirst", "visited\nlast"], fontsize=9)
     figure.suptitle("When each patch is visited along each eigenvector of the patch graph", fontsize=12)
     return figure

@@ -1,13 +1,13 @@
-"""Show the method on real photographs that come with scikit-image and scikit-learn, and measure what turning them does."""
+"""Show the method on real photographs (from scikit-image and scikit-learn) and measure what turning them does."""
 
 from pathlib import Path
+from typing import Any
 
 import torch
 from jsonargparse import ArgumentParser, Namespace
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
-from torch import nn
 
 from spectral_vmamba.analysis import measure_traversal, plot_rotation, plot_traversals
 from spectral_vmamba.cli.traversal import describe
@@ -72,7 +72,7 @@ def _measure_gap(folder: Path, config: Namespace, console: Console) -> None:
     _save(plot_rotation(gaps, subtitle), folder / "rotation_gap.png", console)
 
 
-def _models(seed: int) -> dict[str, nn.Module]:
+def _models(seed: int) -> dict[str, Any]:
     made = {}
     for label, name, options in (
         ("Spectral VMamba nano", "spectral_vmamba_nano", {}),

@@ -11,7 +11,9 @@ from spectral_vmamba.models import list_models
 
 def parser() -> ArgumentParser:
     parser = ArgumentParser(description=__doc__)
-    parser.add_argument("--num-classes", type=int, default=100, help="classes that parameters and FLOPs are counted for")
+    parser.add_argument(
+        "--num-classes", type=int, default=100, help="classes that parameters and FLOPs are counted for"
+    )
     return parser
 
 
@@ -44,7 +46,7 @@ def run(config: Namespace) -> int:
     console.print(models, highlight=False)
     console.print(
         f"at {config.num_classes} classes; multiply-adds, 5 per normalised element, 9·l·d·n + l·d per scanned path.\n"
-        "RFN runs the stem once for every rotation: the first count has all passes, the second counts one, as the paper does.",
+        "RFN runs the stem once for every rotation: the first count has all passes, the second one, as the paper does.",
         highlight=False,
     )
     return 0

@@ -20,7 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     subcommands = parser.add_subcommands(required=True, metavar="COMMAND")
     for name, module in _COMMANDS.items():
-        subcommands.add_subcommand(name, module.parser(), help=module.__doc__.splitlines()[0])
+        subcommands.add_subcommand(name, module.parser(), help=(module.__doc__ or name).splitlines()[0])
     config = parser.parse_args(arguments)
     errors = Console(stderr=True)
     try:

@@ -10,13 +10,7 @@ from spectral_vmamba.analysis import TraversalPair, measure_traversal, plot_trav
 from spectral_vmamba.data import load_image, resize
 from spectral_vmamba.models import SpectralConfig, SpectralEmbedding, stem_normalisation
 
-_DESCRIPTION = (
-    __doc__
-    + """
-
-Example: spectral-vmamba traversal photo.jpg --angle 90 -o photo_traversal.png
-"""
-)
+_DESCRIPTION = f"{__doc__} Example: spectral-vmamba traversal photo.jpg --angle 90 -o photo_traversal.png"
 
 
 def parser() -> ArgumentParser:

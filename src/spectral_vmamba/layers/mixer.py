@@ -22,8 +22,8 @@ class S6Mixer(nn.Module):
     Every path has its own S6 parameters; with `share_directions` the two directions of an eigenvector share theirs, and
     the result cannot depend on the eigenvector's sign at all.
 
-    merge="sum", not "concat": the paper's text says concatenate, its results come from a sum. "concat" keeps the outputs
-    of the parameter sets apart and projects them back.
+    merge="sum", not "concat": the paper's text says concatenate, its results come from a sum. "concat" keeps the
+    outputs of the parameter sets apart and projects them back.
     """
 
     def __init__(
@@ -47,7 +47,8 @@ class S6Mixer(nn.Module):
             raise ValueError(f"shared directions need paths in pairs, got {paths} paths")
         inner = int(width * expand)
         sets = paths // 2 if share_directions else paths
-        self.rank, self.state_size, self.backend = ceil(width / 16), state_size, resolve_backend(backend)
+        self.rank, self.state_size = ceil(width / 16), state_size
+        self.backend: Backend = resolve_backend(backend)
         self.in_proj = nn.Linear(width, inner, bias=False)
         self.local_mixing = IsotropicConv(inner, local_kernel) if local_mixing else None
         self.x_proj = nn.Parameter(torch.empty(sets, self.rank + 2 * state_size, inner))

@@ -15,12 +15,12 @@ Rotations = Literal[4, 8, "random"] | None
 class RotationalFeatureNormaliser(nn.Module):
     """Runs the stem on turned copies of the image, turns the feature maps back and keeps the largest response.
 
-    With the four quarter turns, F(R I) = R F(I) holds exactly for any stem and any image size, padding included: turning
-    the image only permutes the four views. `rotations`:
+    With the four quarter turns, F(R I) = R F(I) holds exactly for any stem and any image size, padding included:
+    turning the image only permutes the four views. `rotations`:
 
     * 4: the paper's quarter turns.
-    * 8: also the 45° steps, by bilinear interpolation. They sit inside the quarter turns, as a stem of their own, so that
-      quarter-turn equivariance stays exact.
+    * 8: also the 45° steps, by bilinear interpolation. They sit inside the quarter turns, as a stem of their own, so
+      that quarter-turn equivariance stays exact.
     * "random": in training one angle from each of [0, 90], [91, 180], [181, 270], [271, 360] per call (the paper's
       supplement); the quarter turns in evaluation.
     * None: the bare stem, the paper's ablation.
@@ -39,7 +39,7 @@ class RotationalFeatureNormaliser(nn.Module):
         """How often the stem sees each image."""
         return {4: 4, 8: 8, "random": 4, None: 1}[self.rotations]
 
-    def forward(self, images: Float[Tensor, "b 3 H W"]) -> Float[Tensor, "b c h w"]:
+    def forward(self, images: Float[Tensor, "b rgb H W"]) -> Float[Tensor, "b c h w"]:
         if self.rotations is None:
             return self._features(images)
         if self.rotations == "random" and self.training:

@@ -1,5 +1,6 @@
 """Stems: from pixels to one feature vector per patch."""
 
+from itertools import pairwise
 from math import log2
 
 import torch.nn.functional as F
@@ -35,7 +36,7 @@ class ConvStem(nn.Sequential):
             raise ValueError(f"the conv stem needs a patch size that is a power of two, from 2 on; got {patch_size}")
         widths = [in_chans, *(max(channels // 2**i, 8) for i in reversed(range(1, halvings))), channels]
         layers: list[nn.Module] = []
-        for narrow, wide in zip(widths[:-1], widths[1:], strict=True):
+        for narrow, wide in pairwise(widths):
             layers += [nn.Conv2d(narrow, wide, 3, stride=2, padding=1), ChannelNorm(wide), nn.GELU()]
         super().__init__(*layers[:-1])
         self.channels = channels

@@ -7,4 +7,12 @@ from spectral_vmamba.models.registry import create_model, list_models
 from spectral_vmamba.models.spectral_vmamba import SpectralVMamba
 from spectral_vmamba.models.stems import stem_normalisation
 
-__all__ = ["SpectralConfig", "SpectralEmbedding", "SpectralVMamba", "create_model", "list_models", "stem_normalisation", "timm"]
+__all__ = [
+    "SpectralConfig",
+    "SpectralEmbedding",
+    "SpectralVMamba",
+    "create_model",
+    "list_models",
+    "stem_normalisation",
+    "timm",
+]

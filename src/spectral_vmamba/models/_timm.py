@@ -9,11 +9,11 @@ _MISSING_OPERATORS = {
 
 
 def import_torchvision() -> None:
-    """A torchvision built for CUDA cannot load its C++ operators beside a CPU build of torch and then stops at import with
-    "operator torchvision::nms does not exist". Only then are the two schemas it looks for defined, without kernels, and
-    the import is tried again: all but those detection operators works."""
+    """A torchvision built for CUDA cannot load its C++ operators beside a CPU build of torch and then stops at import
+    with "operator torchvision::nms does not exist". Only then are the two schemas it looks for defined, without
+    kernels, and the import is tried again: all but those detection operators works."""
     try:
-        import torchvision  # noqa: F401
+        import torchvision
     except RuntimeError as error:
         if "torchvision::nms" not in str(error):
             raise

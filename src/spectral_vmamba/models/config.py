@@ -1,7 +1,7 @@
 """What a Spectral VMamba is made of, as one value."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from spectral_vmamba.layers.mixer import LocalMixing, Merge
 from spectral_vmamba.layers.rfn import Rotations
@@ -12,10 +12,7 @@ from spectral_vmamba.ops.spectral import SOLVERS, Solver
 
 @dataclass(frozen=True)
 class SpectralConfig:
-    """Every choice of the architecture; each is also a keyword of `timm.create_model("spectral_vmamba_…", …)`.
-
-    timm silently drops keywords that are None, so wherever None is a choice here the string "none" says the same.
-    """
+    """Every choice of the architecture; each is also a keyword of `timm.create_model("spectral_vmamba_…", …)`."""
 
     widths: tuple[int, ...] = (256, 512, 1024, 2048)
     depths: tuple[int, ...] = (2, 2, 5, 2)
@@ -45,9 +42,6 @@ class SpectralConfig:
     backend: Backend = "auto"
 
     def __post_init__(self):
-        for name in ("stem_weights", "rotations", "neighbors", "local_mixing"):
-            if getattr(self, name) == "none":
-                object.__setattr__(self, name, None)
         if len(self.widths) != len(self.depths) or not self.widths:
             raise ValueError(f"expected one depth per width, got widths {self.widths} and depths {self.depths}")
         _expect("domain", self.domain, ("square", "disk"))
@@ -57,6 +51,12 @@ class SpectralConfig:
             raise ValueError(f"expected eigenvectors ≥ 1, got {self.eigenvectors}")
         if self.neighbors is not None and self.neighbors < 1:
             raise ValueError(f"expected neighbors ≥ 1, or None for every pair of tokens, got {self.neighbors}")
+
+    @classmethod
+    def from_keywords(cls, **keywords) -> "SpectralConfig":
+        """timm silently drops keywords that are None, so there the string "none" says the same."""
+        values: dict[str, Any] = {name: None if value == "none" else value for name, value in keywords.items()}
+        return cls(**values)
 
     @property
     def paths(self) -> int:

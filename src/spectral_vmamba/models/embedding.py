@@ -15,12 +15,27 @@ from spectral_vmamba.ops.traversal import Traversal, random_traversal
 from spectral_vmamba.ops.turns import Frame, canonical_frame
 
 
-class Embedded(NamedTuple):
-    """Tokens and traversal live in the canonical frame, if there is one; `frame` leads back to the images'."""
+class Tokens(NamedTuple):
+    """Token features and their traversal, in the canonical frame if there is one; `frame` leads back to the images'."""
 
-    tokens: Float[Tensor, "b l c"]
+    x: Float[Tensor, "b l c"]
     traversal: Traversal
     frame: Frame | None
+
+    def maps(self) -> Float[Tensor, "b c h w"]:
+        """Feature maps that lie on the images as they were given."""
+        maps = self.traversal.grid.to_map(self.x)
+        return self.frame.undo(maps) if self.frame else maps
+
+    def in_image_order(self) -> Float[Tensor, "b l c"]:
+        """The tokens in raster order of the images as they were given."""
+        if self.frame is None:
+            return self.x
+        return self.traversal.grid.turned(self.frame.common).from_map(self.maps())
+
+    def image_traversal(self) -> Traversal:
+        """The visiting orders on the grid of the images as they were given."""
+        return self.traversal.in_frame_of(self.frame) if self.frame else self.traversal
 
 
 class SpectralEmbedding(nn.Module):
@@ -32,7 +47,7 @@ class SpectralEmbedding(nn.Module):
         self.channels = stem.channels
         self.rfn = RotationalFeatureNormaliser(stem, config.patch_size, config.rotations)
 
-    def forward(self, images: Float[Tensor, "b c H W"]) -> Embedded:
+    def forward(self, images: Float[Tensor, "b rgb H W"]) -> Tokens:
         check_images(images, self.in_chans)
         frame = None
         if self.config.canonical_frame:
@@ -42,7 +57,7 @@ class SpectralEmbedding(nn.Module):
         maps = self.rfn(images)
         grid = Grid(maps.shape[-2], maps.shape[-1], self.config.domain)
         tokens = grid.from_map(maps)
-        return Embedded(tokens, self.traverse(tokens, grid), frame)
+        return Tokens(tokens, self.traverse(tokens, grid), frame)
 
     def traverse(self, tokens: Float[Tensor, "b l c"], grid: Grid) -> Traversal:
         config = self.config

@@ -1,11 +1,12 @@
 """Finding models by name, ours and timm's."""
 
+from dataclasses import fields
 from difflib import get_close_matches
-
-from torch import nn
+from typing import Any
 
 from spectral_vmamba.models import variants
 from spectral_vmamba.models._timm import timm
+from spectral_vmamba.models.config import SpectralConfig
 
 
 def list_models() -> list[str]:
@@ -13,7 +14,7 @@ def list_models() -> list[str]:
     return list(variants.default_cfgs)
 
 
-def create_model(name: str, **kwargs) -> nn.Module:
+def create_model(name: str, **kwargs: Any) -> Any:
     """`timm.create_model` for ours and timm's models; an unknown name is answered with close ones.
 
     timm drops keywords that are None; for our models they are choices, and arrive.
@@ -24,5 +25,6 @@ def create_model(name: str, **kwargs) -> nn.Module:
         known = f"close names: {', '.join(close)}" if close else f"this package has {', '.join(list_models())}"
         raise ValueError(f"no model is called {name!r}; {known}")
     if architecture in list_models():
-        kwargs = {key: "none" if value is None else value for key, value in kwargs.items()}
+        choices = {field.name for field in fields(SpectralConfig)}
+        kwargs = {key: "none" if value is None and key in choices else value for key, value in kwargs.items()}
     return timm.create_model(name, **kwargs)

@@ -1,17 +1,15 @@
 """Spectral VMamba: RFN → STS → stages of S6 blocks → head, under timm's contract."""
 
-from collections.abc import Iterator
-
 import torch
 from jaxtyping import Float
-from timm.layers import DropPath
+from timm.layers.drop import DropPath
 from timm.models._features import feature_take_indices
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from spectral_vmamba.layers import Block, Downsample, RadiusEmbedding, S6Mixer
 from spectral_vmamba.models.config import SpectralConfig
-from spectral_vmamba.models.embedding import Embedded, SpectralEmbedding
+from spectral_vmamba.models.embedding import SpectralEmbedding, Tokens
 from spectral_vmamba.ops.traversal import Traversal
 
 
@@ -33,7 +31,7 @@ class SpectralVMamba(nn.Module):
         **architecture,
     ):
         super().__init__()
-        self.config = config = SpectralConfig(**architecture)
+        self.config = config = SpectralConfig.from_keywords(**architecture)
         self.grad_checkpointing = False
         self.embedding = SpectralEmbedding(config, in_chans)
         first, channels = config.widths[0], self.embedding.channels
@@ -55,25 +53,20 @@ class SpectralVMamba(nn.Module):
         for module in (self.project, self.stages):
             module.apply(_init_linear)
 
-    def forward(self, images: Float[Tensor, "b c H W"]) -> Tensor:
-        x, traversal, _ = self._embed(images)
-        for stage in self.stages:
-            x, traversal = stage(x, traversal, self.grad_checkpointing)
-        return self.forward_head(self.norm(x))
+    def forward(self, images: Float[Tensor, "b rgb H W"]) -> Tensor:
+        return self.forward_head(self.norm(self._stages(images)[-1].x))
 
-    # -- the way through the network ------------------------------------------------------------------------------
-
-    def _embed(self, images: Tensor) -> Embedded:
+    def _stages(self, images: Tensor, count: int | None = None) -> list[Tokens]:
+        """RFN and STS, then the tokens after each of the first `count` stages."""
         tokens, traversal, frame = self.embedding(images)
         x = self.project(tokens)
         if self.radius is not None:
             x = x + self.radius(traversal.grid)
-        return Embedded(x, traversal, frame)
-
-    def _run_stages(self, x: Tensor, traversal: Traversal) -> Iterator[tuple[Tensor, Traversal]]:
-        for stage in self.stages:
+        after = []
+        for stage in self.stages[:count]:
             x, traversal = stage(x, traversal, self.grad_checkpointing)
-            yield x, traversal
+            after.append(Tokens(x, traversal, frame))
+        return after
 
     def forward_head(self, x: Float[Tensor, "b l c"], pre_logits: bool = False) -> Tensor:
         if self.global_pool == "avg":
@@ -83,16 +76,9 @@ class SpectralVMamba(nn.Module):
         x = self.head_drop(x)
         return x if pre_logits else self.head(x)
 
-    # -- tokens, maps and orders, in the frame of the images ------------------------------------------------------
-
-    def forward_features(self, images: Float[Tensor, "b c H W"]) -> Float[Tensor, "b l c"]:
+    def forward_features(self, images: Float[Tensor, "b rgb H W"]) -> Float[Tensor, "b l c"]:
         """The last stage's tokens, normalised, in raster order of the given images."""
-        x, traversal, frame = self._embed(images)
-        *_, (x, traversal) = self._run_stages(x, traversal)
-        x = self.norm(x)
-        if frame is None:
-            return x
-        return traversal.grid.turned(frame.common).from_map(frame.undo(traversal.grid.to_map(x)))
+        return self._normalised(self._stages(images)[-1]).in_image_order()
 
     def forward_intermediates(
         self,
@@ -103,32 +89,22 @@ class SpectralVMamba(nn.Module):
         output_fmt: str = "NCHW",
         intermediates_only: bool = False,
     ):
-        """Feature maps (b, c, h, w) of the chosen stages; they turn with the images."""
+        """Feature maps (b, c, h, w) of the chosen stages, turning with the images. `norm` applies to the last stage."""
         if output_fmt != "NCHW":
             raise ValueError(f"expected output_fmt 'NCHW', got {output_fmt!r}")
         wanted, last = feature_take_indices(len(self.stages), indices)
-        tokens, traversal, frame = self._embed(x)
-        maps = []
-        for i, (tokens, traversal) in enumerate(self._run_stages(tokens, traversal)):  # noqa: B020
-            if i in wanted:
-                final = norm and i == len(self.stages) - 1
-                stage_map = traversal.grid.to_map(self.norm(tokens) if final else tokens)
-                maps.append(frame.undo(stage_map) if frame else stage_map)
-            if stop_early and i == last:
-                break
-        if intermediates_only:
-            return maps
-        final_map = traversal.grid.to_map(self.norm(tokens))
-        grid = traversal.grid.turned(frame.common) if frame else traversal.grid
-        return grid.from_map(frame.undo(final_map) if frame else final_map), maps
+        stages = self._stages(x, last + 1 if stop_early else None)
+        finals = {len(self.stages) - 1} if norm else set()
+        maps = [(self._normalised(stages[i]) if i in finals else stages[i]).maps() for i in wanted]
+        return maps if intermediates_only else (self._normalised(stages[-1]).in_image_order(), maps)
 
-    def forward_traversals(self, images: Float[Tensor, "b c H W"]) -> tuple[Tensor, list[Traversal]]:
+    def forward_traversals(self, images: Float[Tensor, "b rgb H W"]) -> tuple[Tensor, list[Traversal]]:
         """The logits, and the visiting orders of every stage on the grid of the given images."""
-        x, traversal, frame = self._embed(images)
-        stages = []
-        for x, traversal in self._run_stages(x, traversal):  # noqa: B020
-            stages.append(traversal.in_frame_of(frame) if frame else traversal)
-        return self.forward_head(self.norm(x)), stages
+        stages = self._stages(images)
+        return self.forward_head(self.norm(stages[-1].x)), [tokens.image_traversal() for tokens in stages]
+
+    def _normalised(self, tokens: Tokens) -> Tokens:
+        return tokens._replace(x=self.norm(tokens.x))
 
     # -- the rest of timm's contract ------------------------------------------------------------------------------
 
@@ -191,10 +167,7 @@ class Stage(nn.Module):
         if self.downsample is not None:
             x, traversal = self.downsample(x, traversal)
         for block in self.blocks:
-            if checkpointing:
-                x = checkpoint(block, x, traversal, use_reentrant=False)
-            else:
-                x = block(x, traversal)
+            x = checkpoint(block, x, traversal, use_reentrant=False) if checkpointing else block(x, traversal)
         return x, traversal
 
 

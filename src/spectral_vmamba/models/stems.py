@@ -1,5 +1,8 @@
 """Builds the stem a config names."""
 
+from typing import Any
+
+from timm.data.constants import IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD
 from torch import nn
 
 from spectral_vmamba.layers import ConvStem, FrozenStem
@@ -23,7 +26,7 @@ def stem_normalisation(stem: str) -> tuple[tuple[float, ...], tuple[float, ...]]
     """The mean and std of pixels (0..1) that a stem expects: its timm configuration's, ImageNet's for the conv stem."""
     config = timm.get_pretrained_cfg(stem.removeprefix("timm:")) if stem.startswith("timm:") else None
     if config is None:
-        return timm.data.IMAGENET_DEFAULT_MEAN, timm.data.IMAGENET_DEFAULT_STD
+        return IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD
     return config.mean, config.std
 
 
@@ -43,7 +46,7 @@ def _timm_network(name: str, stride: int, in_chans: int) -> tuple[nn.Module, int
     if not timm.is_model(name):
         near = timm.list_models(f"*{name.split('.')[0][:6]}*")[:5]
         raise ValueError(f"timm has no model {name!r}" + (f"; close names: {', '.join(near)}" if near else ""))
-    probe = timm.create_model(name, features_only=True, in_chans=in_chans)
+    probe: Any = timm.create_model(name, features_only=True, in_chans=in_chans)
     strides = probe.feature_info.reduction()
     if stride not in strides:
         raise ValueError(f"{name} has stages of stride {strides}, none of the patch size {stride}")

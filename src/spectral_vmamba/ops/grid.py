@@ -1,4 +1,4 @@
-"""Grid: which cells of the patch grid carry tokens, and how they pool. Plain numbers, so that it is static for compilers."""
+"""Grid: which cells of the patch grid carry tokens, and how they pool. Plain numbers, so static for compilers."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -90,7 +90,7 @@ def _mask(rows: int, columns: int, domain: str, level: int) -> np.ndarray:
     if domain == "square":
         return np.ones((_halved(rows, level), _halved(columns, level)), dtype=bool)
     if level:
-        return (_window_map(rows, columns, domain, level - 1) >= 0).any(-1)
+        return np.asarray(_window_map(rows, columns, domain, level - 1).max(-1) >= 0)
     far_corner = (np.abs(_doubled_offsets(rows)) + 1)[:, None] ** 2 + (np.abs(_doubled_offsets(columns)) + 1) ** 2
     inside = far_corner <= min(rows, columns) ** 2
     nearest = far_corner == far_corner.min()  # grids of one or two cells a side lie on the circle's edge

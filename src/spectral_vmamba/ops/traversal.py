@@ -19,8 +19,8 @@ _WINDOW_MULTIPLE = 36
 class Traversal:
     """2m visiting orders of the tokens of `grid`: path 2j ascends along eigenvector j, path 2j+1 descends.
 
-    `ranks` are the tokens' positions along each eigenvector (equal values share a rank) and `content` ranks the tokens by
-    what they show. All are integers: pooling and sorting them is exact on every device and in every batch.
+    `ranks` are the tokens' positions along each eigenvector (equal values share a rank) and `content` ranks the tokens
+    by what they show. All are integers: pooling and sorting them is exact on every device and in every batch.
     """
 
     grid: Grid
@@ -68,8 +68,8 @@ def visiting_orders(
 ) -> Int[Tensor, "b k l"]:
     """Sort along every eigenvector, up and down; ties go by content, then by distance from the centre.
 
-    Descending is a sort of the negated ranks, not the ascending order reversed: with a flipped eigenvector the two paths
-    then trade places exactly, ties included.
+    Descending is a sort of the negated ranks, not the ascending order reversed: with a flipped eigenvector the two
+    paths then trade places exactly, ties included.
     """
     both_ways = torch.stack([ranks, -ranks], dim=2).flatten(1, 2)
     canonical = canonical_node_order(content, squared_radii)[:, None].expand(both_ways.shape)

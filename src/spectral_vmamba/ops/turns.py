@@ -54,8 +54,8 @@ def canonical_frame(images: Float[Tensor, "b c h w"]) -> tuple[Float[Tensor, "b 
     """Turn each image to the quarter turn whose pixels, read in order, are lexicographically largest.
 
     All quarter turns of an image end as the same bits: candidates tie only when they are the same picture. No sum is
-    taken, so no rounding, and an image's frame cannot depend on its batch mates. Non-square images are laid in landscape
-    first and then only differ by a half turn.
+    taken, so no rounding, and an image's frame cannot depend on its batch mates. Non-square images are laid in
+    landscape first and then only differ by a half turn.
     """
     height, width = images.shape[-2:]
     common = int(height > width)

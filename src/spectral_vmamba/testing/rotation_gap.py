@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
@@ -60,9 +61,10 @@ def rotation_gap(
 
 def _answers(model: nn.Module, images: Tensor, batch_size: int) -> tuple[Tensor, list[list[Traversal]] | None]:
     batches = images.split(batch_size)
-    if not hasattr(model, "forward_traversals"):
+    with_traversals: Any = getattr(model, "forward_traversals", None)
+    if with_traversals is None:
         return torch.cat([model(batch) for batch in batches]), None
-    answers = [model.forward_traversals(batch) for batch in batches]
+    answers = [with_traversals(batch) for batch in batches]
     return torch.cat([logits for logits, _ in answers]), [traversals for _, traversals in answers]
 
 
@@ -73,7 +75,9 @@ def _compare(angle, logits, orders, turned_logits, turned_orders) -> RotationGap
     if orders is None:
         return RotationGap(*answers)
     gaps = [
-        traversal_gap(*stages, angle) for batches in zip(orders, turned_orders, strict=True) for stages in zip(*batches, strict=True)
+        traversal_gap(*stages, angle)
+        for batches in zip(orders, turned_orders, strict=True)
+        for stages in zip(*batches, strict=True)
     ]
     return RotationGap(*answers, *_overall(gaps, stages=len(orders[0])))
 

@@ -34,9 +34,9 @@ def selective_scan(
         h_t = exp(Δ_t A) h_{t−1} + Δ_t B_t x_t,   h_{−1} = 0
         y_t = C_t·h_t + D x_t
 
-    All inputs are in grid order; nothing is copied per path. The g parameter sets are dealt to the k paths in runs: with
-    g = k every path has its own, with g = k/2 paths (0, 1) share the first, (2, 3) the second, and so on. Each row of
-    `orders` must be a permutation of 0..l−1 (raster, cross and spectral orders alike); this is not checked.
+    All inputs are in grid order; nothing is copied per path. The g parameter sets are dealt to the k paths in runs:
+    with g = k every path has its own, with g = k/2 paths (0, 1) share the first, (2, 3) the second, and so on. Each row
+    of `orders` must be a permutation of 0..l−1 (raster, cross and spectral orders alike); this is not checked.
 
     Cost: O(k·l·d·n). bf16/fp16 inputs are computed in float32; the output has the dtype of `x`. Gradients flow to every
     input but `orders`; second derivatives only with `backend="reference"` or `"portable"`.

@@ -9,7 +9,10 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import register_flop_formula
 
-from spectral_vmamba.ops.selective_scan.portable import selective_scan_portable, selective_scan_portable_backward
+from spectral_vmamba.ops.selective_scan.portable import (
+    selective_scan_portable,
+    selective_scan_portable_backward,
+)
 
 _INPUTS = "Tensor x, Tensor delta, Tensor A, Tensor B, Tensor C, Tensor D, Tensor delta_bias, Tensor orders"
 
@@ -51,8 +54,9 @@ selective_scan_op.register_autograd(_backward, setup_context=_save)
 
 
 @register_flop_formula(torch.ops.spectral_vmamba.selective_scan)
-def selective_scan_flops(x_shape, delta_shape, A_shape, B_shape, C_shape, D_shape, bias_shape, orders_shape, **_) -> int:
+def selective_scan_flops(
+    x_shape, delta_shape, A_shape, B_shape, C_shape, D_shape, bias_shape, orders_shape, **_
+) -> int:
     """9·l·d·n + l·d per path, the rule of the Mamba authors. It is stated in the field's unit, multiply-adds, of which
     torch's counter counts two each."""
-    images, paths, _length = orders_shape
-    return 2 * paths * prod(x_shape) * (9 * A_shape[-1] + 1)
+    return 2 * orders_shape[1] * prod(x_shape) * (9 * A_shape[-1] + 1)

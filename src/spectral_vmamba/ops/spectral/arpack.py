@@ -39,10 +39,10 @@ def _solve(laplacian: np.ndarray, trivial: np.ndarray, count: int) -> np.ndarray
     sparse = csc_matrix(laplacian)
     factor = _factor(sparse, -SHIFT)
     without_trivial = lambda vector: vector - trivial * (trivial @ vector)  # noqa: E731
-    inverse = LinearOperator(
+    inverse = LinearOperator(  # pyright: ignore[reportCallIssue]
         sparse.shape,
-        matvec=lambda vector: without_trivial(factor.solve(without_trivial(vector.ravel()))),
-        dtype=np.float64,
+        matvec=lambda vector: without_trivial(factor.solve(without_trivial(vector.ravel()))),  # pyright: ignore
+        dtype=np.float64,  # pyright: ignore
     )
     start = without_trivial(np.random.default_rng(0).standard_normal(tokens))
     try:
@@ -59,7 +59,8 @@ def _solve(laplacian: np.ndarray, trivial: np.ndarray, count: int) -> np.ndarray
 
 
 def _factor(sparse: csc_matrix, shift: float):
-    shifted = (sparse - shift * identity(sparse.shape[0], format="csc")).tocsc()
+    tokens, _ = sparse.get_shape()
+    shifted = (sparse - shift * identity(tokens, format="csc")).tocsc()
     return splu(shifted, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
 
 

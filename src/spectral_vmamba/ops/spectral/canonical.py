@@ -1,13 +1,15 @@
 """Canonical eigenvectors: one answer where linear algebra leaves a choice of sign, or of basis.
 
 An eigenvector is only known up to its sign and a repeated eigenvalue's vectors only up to a rotation. Both are the same
-question — which orthonormal basis of an eigenspace? — and get the same answer: project *probes* onto the eigenspace, one
-after the other, and take what comes out. Probes are functions of a token's content and of its distance from the centre
-alone, so the answer turns with the image.
+question — which orthonormal basis of an eigenspace? — and get the same answer: project *probes* onto the eigenspace,
+one after the other, and take what comes out. Probes are functions of a token's content and of its distance from the
+centre alone, so the answer turns with the image.
 
-The paper makes the first non-zero entry positive; "first" in raster order moves when the image turns. The first entry in
-an order by content would do, but hangs on a single token; a projection weighs all of them.
+The paper makes the first non-zero entry positive; "first" in raster order moves when the image turns. The first entry
+in an order by content would do, but hangs on a single token; a projection weighs all of them.
 """
+
+from itertools import pairwise
 
 import torch
 from jaxtyping import Float, Int
@@ -31,8 +33,8 @@ def canonical_vectors(
 ) -> Float[Tensor, "b m l"]:
     """The first `count` of ascending eigenpairs with signs and bases fixed.
 
-    Beyond the `count`-th, the given pairs must reach to the end of its eigenspace. `node_order` settles what no probe can
-    tell apart (perfect symmetry): then any choice is right up to that symmetry.
+    Beyond the `count`-th, the given pairs must reach to the end of its eigenspace. `node_order` settles what no probe
+    can tell apart (perfect symmetry): then any choice is right up to that symmetry.
     """
     chosen = vectors[:, :count]
     if count == 0 or vectors.shape[0] == 0:
@@ -77,7 +79,7 @@ def _signs(vectors: Float[Tensor, "b m l"], probes: Tensor, node_order: Tensor) 
 
 def _bases(values: Tensor, vectors: Tensor, probes: Tensor, node_order: Tensor, count: int) -> Float[Tensor, "m l"]:
     starts = [0, *(1 + (values.diff() > CLUSTER).nonzero().flatten()).tolist(), len(values)]
-    spaces = zip(starts[:-1], starts[1:], strict=True)
+    spaces = pairwise(starts)
     bases = [_basis(vectors[a:b], probes, node_order, min(b, count) - a) for a, b in spaces if a < count]
     return torch.cat(bases)
 

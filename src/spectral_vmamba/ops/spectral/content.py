@@ -1,6 +1,5 @@
 """Ranking tokens by what they show: the order that settles ties and, at the very end, signs."""
 
-import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -12,14 +11,18 @@ EQUAL = 1e-12
 
 
 def content_ranks(
-    content: Float[Tensor, "b l"], cells: Int[Tensor, "l"], squared_radii: Int[Tensor, "l"], height: int, width: int
+    content: Float[Tensor, "b l"],
+    cells: Int[Tensor, "l"],
+    squared_radii: Int[Tensor, "l"],
+    height: int,
+    width: int,
 ) -> Int[Tensor, "b l"]:
     """Tokens by content; equal ones by distance from the centre; still equal ones by what surrounds them.
 
-    Patches of a flat sky are equal in content. Those at one distance from the centre are told apart by colour refinement
-    (Weisfeiler-Leman) on the grid: a token's new rank follows from its own and the multiset of its four neighbours',
-    round after round, until nothing changes. Every step commutes with turning the grid, and all is integer arithmetic:
-    what stays equal are twins by a symmetry of the picture.
+    Patches of a flat sky are equal in content. Those at one distance from the centre are told apart by colour
+    refinement (Weisfeiler-Leman) on the grid: a token's new rank follows from its own and the multiset of its four
+    neighbours', round after round, until nothing changes. Every step commutes with turning the grid, and all is integer
+    arithmetic: what stays equal are twins by a symmetry of the picture.
     """
     by_content = tied_ranks(content, EQUAL * content.amax(-1, keepdim=True))
     ranks = tied_ranks(by_content * (int(squared_radii.max()) + 1) + squared_radii)

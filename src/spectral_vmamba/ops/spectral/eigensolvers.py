@@ -1,8 +1,8 @@
 """The smallest non-trivial eigenpairs of normalised Laplacians, by three solvers behind one function.
 
-An order is only as good as its eigenvector, so every solver works in float64 and returns its residuals, and a pair that did
-not converge is an error. A small residual alone does not show that no smaller eigenvalue was missed (Lanczos started in
-one component of a disconnected graph never sees the others); each solver says how it rules that out.
+An order is only as good as its eigenvector, so every solver works in float64 and returns its residuals, and a pair that
+did not converge is an error. A small residual alone does not show that no smaller eigenvalue was missed (Lanczos
+started in one component of a disconnected graph never sees the others); each solver says how it rules that out.
 """
 
 from collections.abc import Callable
@@ -47,7 +47,9 @@ def smallest_eigenpairs(
     """
     tokens = laplacian.shape[-1]
     if not 0 <= count <= max(tokens - 1, 0):
-        raise ValueError(f"a graph of {tokens} tokens has {max(tokens - 1, 0)} non-trivial eigenvectors, asked for {count}")
+        raise ValueError(
+            f"a graph of {tokens} tokens has {max(tokens - 1, 0)} non-trivial eigenvectors, asked for {count}"
+        )
     if solver not in SOLVERS:
         raise ValueError(f"unknown solver {solver!r}; expected one of {', '.join(SOLVERS)}")
     if solver != "auto":

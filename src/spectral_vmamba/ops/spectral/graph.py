@@ -20,9 +20,9 @@ WEAKEST_EDGE = 1e-6
 def affinity(features: Float[Tensor, "b l c"], neighbors: int | None) -> Float[Tensor, "b l l"]:
     """W_ij = exp(−‖f_i−f_j‖² / 2σ²) on the edges, 0 elsewhere and on the diagonal.
 
-    σ is the image's own mean distance. Edges: i is among the `neighbors` nearest of j or the other way round, everyone as
-    near as the last of them included (a choice among equals would depend on the tokens' numbering); `None` is every pair.
-    A graph in several pieces also gets the minimum spanning tree of the distances. O(l²c).
+    σ is the image's own mean distance. Edges: i is among the `neighbors` nearest of j or the other way round, everyone
+    as near as the last of them included (a choice among equals would depend on the tokens' numbering); `None` is every
+    pair. A graph in several pieces also gets the minimum spanning tree of the distances. O(l²c).
     """
     squared = squared_distances(features)
     tokens = squared.shape[-1]
@@ -34,7 +34,7 @@ def affinity(features: Float[Tensor, "b l c"], neighbors: int | None) -> Float[T
 
 
 def squared_distances(features: Float[Tensor, "b l c"]) -> Float[Tensor, "b l l"]:
-    """‖f_i−f_j‖² through one matrix product, of centred features to lose little to cancellation; equal tokens are exactly 0 apart."""
+    """‖f_i−f_j‖² through one matrix product. Features are centred first, to lose little to cancellation."""
     centred = features - features.mean(1, keepdim=True)
     norms = centred.square().sum(-1)
     squared = norms[:, :, None] + norms[:, None, :] - 2 * centred @ centred.mT
@@ -71,7 +71,7 @@ def spanning_edges(distances: np.ndarray, tolerance: float = 0.0) -> np.ndarray:
     is the single-linkage (cophenetic) distance. Monotone in the distances, so squared ones serve as well.
     """
     condensed = squareform(distances, checks=False)
-    minimax = cophenet(linkage(condensed, "single"))
+    minimax = np.asarray(cophenet(linkage(condensed, "single")))
     return squareform(condensed <= minimax + tolerance)
 
 

@@ -1,0 +1,38 @@
+import numpy as np
+import torch
+
+from spectral_vmamba.analysis import measure_environment, measure_traversal, plot_rotation, plot_traversals
+from spectral_vmamba.models import SpectralConfig, SpectralEmbedding
+from spectral_vmamba.testing import RotationGap
+
+
+def test_traversal_steps_turn_with_the_picture(crops):
+    embedding = SpectralEmbedding(SpectralConfig(stem="conv", widths=(16,), depths=(1,), patch_size=8))
+    picture = torch.rand(3, 40, 56) * 255
+    pair = measure_traversal(embedding, picture, 90.0, (0.5,) * 3, (0.5,) * 3, "noise")
+    assert pair.unchanged == 1
+    assert pair.steps[0].shape == (4, 5, 7)
+    assert np.array_equal(np.rot90(pair.steps[0], axes=(1, 2)), pair.steps[1])
+    assert np.allclose(np.sort(pair.steps[0][0].ravel()), np.linspace(0, 1, 35))
+    figure = plot_traversals([pair])
+    assert len([axis for axis in figure.axes if axis.images]) >= 10
+
+
+def test_disk_leaves_cells_outside_empty():
+    embedding = SpectralEmbedding(SpectralConfig(stem="conv", widths=(16,), depths=(1,), patch_size=8, domain="disk"))
+    pair = measure_traversal(embedding, torch.rand(3, 64, 64) * 255, 45.0, (0.5,) * 3, (0.5,) * 3)
+    assert np.isnan(pair.steps[0][:, 0, 0]).all()
+    assert not np.isnan(pair.steps[0][:, 4, 4]).any()
+    assert pair.unchanged is None
+
+
+def test_rotation_plot_has_a_line_for_each_model():
+    gaps = [RotationGap(angle, 4, 0, 0.1, 0.05) for angle in (90, 180)]
+    figure = plot_rotation({"one": gaps, "two": gaps}, "a test")
+    assert [line.get_label() for line in figure.axes[0].lines[:2]] == ["one", "two"]
+
+
+def test_environment_says_why_something_is_missing():
+    environment = measure_environment()
+    assert environment.packages["torch"].startswith("2")
+    assert "missing" in environment.backends["native"]

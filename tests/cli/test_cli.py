@@ -1,0 +1,108 @@
+"""The tool as a person meets it."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from spectral_vmamba.cli import main
+
+
+@pytest.fixture
+def photo(tmp_path):
+    from spectral_vmamba.data import photographs
+
+    path = tmp_path / "coffee.png"
+    Image.fromarray(photographs()["coffee"].permute(1, 2, 0).numpy()).resize((150, 100)).save(path)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def _wide_terminal(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+def test_info(capsys):
+    assert main(["info"]) == 0
+    out = capsys.readouterr().out
+    for fact in (
+        "torch",
+        "timm",
+        "portable",
+        "native",
+        "no C++ kernels",
+        "203,988,068",
+        "3.904",
+        "8.112",
+        "351,741,028",
+    ):
+        assert fact in out
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["info", "--help"], ["traversal", "--help"], ["demo", "--help"]])
+def test_help_teaches(arguments, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    assert stop.value.code == 0
+    assert len(capsys.readouterr().out) > 150
+
+
+@pytest.mark.parametrize("angle", ["90", "30"])
+def test_traversal_draws(photo, tmp_path, capsys, angle):
+    output = tmp_path / "out.png"
+    assert main(["traversal", str(photo), str(photo), "--angle", angle, "-o", str(output), "--size", "96"]) == 0
+    out = capsys.readouterr().out
+    assert ("100.00% of the visiting steps unchanged" in out) == (angle == "90")
+    assert str(output) in out
+    picture = np.asarray(Image.open(output))
+    assert min(picture.shape[:2]) > 300
+    assert picture.std() > 10
+
+
+def test_traversal_options(photo, tmp_path):
+    options = [
+        "--stem",
+        "conv",
+        "--patch-size",
+        "8",
+        "--eigenvectors",
+        "2",
+        "--neighbors",
+        "0",
+        "--domain",
+        "disk",
+    ]
+    assert main(["traversal", str(photo), "-o", str(tmp_path / "o.png"), "--size", "64", *options]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["absent.png"], "no image file at absent.png"),
+        (["{text}"], "cannot be read as an image"),
+        (["{photo}", "-o", "/no/such/folder/x.png"], "there is no folder"),
+        (["{photo}", "--stem", "timm:nonsense"], "timm has no model"),
+        (["{photo}", "--size", "0"], "at least one pixel"),
+        (["{photo}", "--stem-weights", "absent.safetensors"], "no stem weights"),
+    ],
+)
+def test_bad_input_is_one_clear_line(photo, tmp_path, capsys, arguments, message):
+    text = tmp_path / "text.png"
+    text.write_text("not a picture")
+    arguments = [a.format(text=text, photo=photo) for a in arguments]
+    assert main(["traversal", *arguments]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_unknown_command_exits_with_two(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["transmogrify"])
+    assert stop.value.code == 2
+
+
+def test_demo_writes_its_pictures(tmp_path, capsys):
+    assert main(["demo", "-o", str(tmp_path / "demo"), "--crops", "2", "--step", "180"]) == 0
+    out = capsys.readouterr().out
+    written = sorted(path.name for path in (tmp_path / "demo").iterdir())
+    assert written == ["rotation_gap.png", "traversal_30.png", "traversal_90.png"]
+    assert "0/0/0" in out
+    assert all(name in out for name in written)

