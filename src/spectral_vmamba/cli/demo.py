@@ -76,7 +76,7 @@ def _models(seed: int) -> dict[str, Any]:
     made = {}
     for label, name, options in (
         ("Spectral VMamba nano", "spectral_vmamba_nano", {}),
-        ("Spectral VMamba nano, disk domain", "spectral_vmamba_nano", {"domain": "disk", "neighbors": None}),
+        ("Spectral VMamba nano, disk", "spectral_vmamba_nano", {"domain": "disk", "neighbors": None}),
         ("same, random orders, no RFN", "spectral_vmamba_nano", _PLAIN),
         ("ResNet-18 (timm)", "resnet18", {}),
     ):
@@ -90,9 +90,9 @@ _PLAIN = {"traversal": "random", "rotations": None, "canonical_frame": False}
 
 def _table(gaps: dict[str, list[RotationGap]], crops: int) -> Table:
     table = Table(title=f"What turning {crops} crops of photographs changes", title_justify="left")
-    headings = ("", "flips at 90/180/270°", "max |Δ| there", "mean |Δ| elsewhere")
-    for heading in headings:
-        table.add_column(heading, no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for heading in ("label flips at\n90/180/270°", "largest |Δ|\nat these", "mean |Δ| at\nother angles"):
+        table.add_column(heading)
     for name, points in gaps.items():
         quarter = [gap for gap in points if gap.angle % 90 == 0]
         others = [gap.mean_difference for gap in points if gap.angle % 90]
