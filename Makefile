@@ -9,7 +9,7 @@ help:
 	@echo "make demo       set up, then show the method on real photographs (pictures in demo/)"
 	@echo "make test       set up, then run the tests"
 	@echo "make test-slow  the tests that take minutes each"
-	@echo "make bench      time the operators against plain torch formulations"
+	@echo "make bench      time the operators' backends and solvers against each other"
 	@echo "make fix        format, lint, check types"
 	@echo "make clean      remove .venv and caches"
 

@@ -67,6 +67,25 @@ def test_importing_prints_nothing_and_changes_nothing():
     assert done.stdout == ""
 
 
+def test_no_plotting_until_something_is_plotted():
+    code = "import sys, spectral_vmamba; assert 'matplotlib.figure' not in sys.modules; spectral_vmamba.info()"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_torchvision_imports_whatever_it_was_built_for():
+    """Beside a CPU build of torch a CUDA build of torchvision stops at import; the package mends that."""
+    code = "import spectral_vmamba, torchvision, timm; timm.create_model('resnet18'); print(torchvision.__version__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_readmes_first_example_runs():
+    readme = (ROOT.parents[1] / "README.md").read_text()
+    example = readme.split("```python")[1].split("```")[0]
+    done = subprocess.run([sys.executable, "-c", example], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_files_stay_readable():
     long = {str(p.relative_to(ROOT)): n for p in ROOT.rglob("*.py") if (n := len(p.read_text().splitlines())) > 300}
     assert not long

@@ -36,3 +36,8 @@ def test_environment_says_why_something_is_missing():
     environment = measure_environment()
     assert environment.packages["torch"].startswith("2")
     assert "missing" in environment.backends["native"]
+
+
+def test_environment_survives_an_impossible_wish(monkeypatch):
+    monkeypatch.setenv("SPECTRAL_VMAMBA_BACKEND", "native")
+    assert "not available" in measure_environment().backends["auto"]

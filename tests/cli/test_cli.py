@@ -93,6 +93,15 @@ def test_bad_input_is_one_clear_line(photo, tmp_path, capsys, arguments, message
     assert message in capsys.readouterr().err
 
 
+def test_brackets_in_names_are_not_markup(photo, tmp_path, capsys):
+    odd = tmp_path / "pic[old].png"
+    odd.write_bytes(photo.read_bytes())
+    assert main(["traversal", str(odd), "-o", str(tmp_path / "o[1].png"), "--size", "64", "--stem", "conv"]) == 0
+    out = capsys.readouterr().out
+    assert "pic[old]" in out
+    assert "o[1].png" in out
+
+
 def test_unknown_command_exits_with_two(capsys):
     with pytest.raises(SystemExit) as stop:
         main(["transmogrify"])

@@ -17,6 +17,8 @@ def test_modes_come_as_a_person_sees_them(tmp_path):
     assert save(tmp_path, grey).shape == (3, 2, 3)
     sixteen = Image.fromarray(np.full((2, 3), 77 * 256 + 5, np.uint16))
     assert (save(tmp_path, sixteen) == 77).all()
+    thirty_two = Image.fromarray(np.array([[0, 2**30]], np.int32))
+    assert save(tmp_path, thirty_two, "x.tiff")[0, 0].tolist() == [0, 255]
     clear = Image.new("RGBA", (3, 2), (10, 20, 30, 0))
     assert (save(tmp_path, clear) == 255).all()
     palette = Image.new("RGB", (3, 2), (10, 20, 30)).quantize(4)

@@ -82,6 +82,13 @@ def test_disk_of_a_long_picture_is_round_not_long():
     assert torch.equal(cells[:, 6:14], Grid(8, 8, "disk").to_map(torch.ones(1, 32, 1))[0, 0])
 
 
+def test_a_padded_pictures_circle_is_that_of_its_pixels():
+    """209 pixels are padded to 14 patches of 16: cells at the rim of the padded picture stick out of its circle."""
+    whole, smaller = Grid(14, 14, "disk"), Grid(14, 14, "disk", diameter=209 / 16)
+    assert set(smaller.cells().tolist()) < set(whole.cells().tolist())
+    assert len(smaller.halved().cells()) > 0
+
+
 def test_squared_radii_are_exact():
     assert Grid(2, 3).squared_radii().tolist() == [5, 1, 5, 5, 1, 5]
 

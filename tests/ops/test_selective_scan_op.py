@@ -1,5 +1,7 @@
 """The op as compilers, exporters and counters see it, and the choice of backends."""
 
+import shutil
+
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -16,6 +18,23 @@ def test_opcheck(dtype, size):
     torch.library.opcheck(
         torch.ops.spectral_vmamba.selective_scan_backward, (torch.ones_like(tensors[0]), *tensors, orders)
     )
+
+
+def test_opcheck_on_strided_inputs():
+    tensors, orders = scan_inputs(l=6, d=4)
+    strided = [tensor.mT.contiguous().mT for tensor in tensors]
+    assert not strided[0].is_contiguous()
+    torch.library.opcheck(torch.ops.spectral_vmamba.selective_scan, (*leaves(strided), orders))
+    torch.testing.assert_close(selective_scan(*strided, orders), selective_scan(*tensors, orders))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch's inductor needs a C++ compiler on CPUs")
+def test_inductor():
+    tensors, orders = scan_inputs(l=9, d=4)
+    x = tensors[0].mT.contiguous().mT
+    compiled = torch.compile(lambda x: selective_scan(x.sin(), *tensors[1:], orders) * 2, fullgraph=True)
+    torch.testing.assert_close(compiled(x), selective_scan(x.sin(), *tensors[1:], orders) * 2)
 
 
 def test_compiles_whole_with_gradients():
@@ -67,9 +86,15 @@ def test_backend_choice(monkeypatch):
     monkeypatch.setenv("SPECTRAL_VMAMBA_BACKEND", "reference")
     assert resolve_backend() == "reference"
     assert resolve_backend("portable") == "portable"
+    tensors, orders = scan_inputs(l=3)
+    inputs = leaves(tensors)
+    (gradient,) = torch.autograd.grad(selective_scan(*inputs, orders).sum(), inputs[0], create_graph=True)
+    assert gradient.requires_grad, "only the reference, which the environment asks for, can be differentiated twice"
     with pytest.raises(ValueError, match="expected one of"):
         resolve_backend("cuda")
     for name, reason in missing_backends().items():
         with pytest.raises(ValueError, match="not available") as error:
             resolve_backend(name)
         assert reason in str(error.value)
+        with pytest.raises(ValueError, match="not available"):
+            selective_scan(*tensors, orders, backend=name)

@@ -14,7 +14,7 @@ from spectral_vmamba.ops.spectral import (
     spectral_traversal,
 )
 from spectral_vmamba.ops.traversal import Traversal, random_traversal, visiting_orders
-from spectral_vmamba.ops.turns import turn
+from spectral_vmamba.ops.turns import canonical_frame, turn
 from spectral_vmamba.testing.rotation_gap import traversal_gap
 
 SHAPES = [(14, 14), (7, 7), (10, 10), (5, 9), (1, 12), (2, 2), (1, 2), (1, 1), (8, 6)]
@@ -101,6 +101,28 @@ def test_flat_areas_are_told_apart_by_what_surrounds_them():
     assert (content.sort(-1).values == torch.arange(144)).all()
 
 
+@settings(deadline=None, max_examples=40)
+@given(seed=st.integers(0, 2**16), levels=st.integers(2, 6), neighbors=st.sampled_from([3, 5, None]))
+def test_posterised_pictures_turn_exactly(seed, levels, neighbors):
+    """Many equal tokens and close eigenvalues at once."""
+    maps = (smooth_maps(1, 9, 9, channels=2, seed=seed) * levels / 2).round().double()
+    before = traverse(maps, neighbors=neighbors)
+    distinct = (before.content.sort(-1).values.diff() > 0).all()
+    for quarters in (1, 2, 3):
+        after = traverse(turn(maps, quarters), neighbors=neighbors)
+        if distinct:
+            assert traversal_gap(before, after, 90 * quarters).same_steps.all()
+
+
+def test_a_frame_turns_the_orders_themselves():
+    maps = smooth_maps(4, 6, 9)
+    upright, frame = canonical_frame(maps)
+    here, there = traverse(maps), traverse(upright).in_frame_of(frame)
+    assert there.grid == here.grid
+    for field in ("ranks", "content", "orders"):
+        assert torch.equal(getattr(there, field), getattr(here, field))
+
+
 def checkerboard(height, width):
     board = (torch.arange(height)[:, None] + torch.arange(width)) % 2
     return board.expand(1, 3, height, width).float()
@@ -166,6 +188,18 @@ def test_impossible_options(options, message):
         traverse(smooth_maps(1, 4, 4), **options)
 
 
+def test_features_of_another_grid():
+    with pytest.raises(ValueError, match="expected features of 16"):
+        spectral_traversal(torch.randn(1, 15, 3), Grid(4, 4))
+
+
+def test_large_batches_are_handled_in_groups(monkeypatch):
+    maps = smooth_maps(5, 6, 6)
+    whole = traverse(maps).orders
+    monkeypatch.setattr("spectral_vmamba.ops.spectral.traverse.LARGEST_GROUP", 2 * 36**2)
+    assert torch.equal(traverse(maps).orders, whole)
+
+
 def test_broken_features_name_their_image():
     maps = smooth_maps(4, 4, 4)
     maps[2, 0, 1, 1] = torch.nan
@@ -192,7 +226,7 @@ def test_pooling_hands_on_the_strongest_tokens_rank():
     ranks, content = torch.tensor([[[3, 0, 2, 1]]]), torch.tensor([[0, 1, 2, 3]])
     traversal = Traversal.from_ranks(grid, ranks, content)
     assert traversal.pool(torch.tensor([[0.1, 0.9, 0.2, 0.3]])).ranks.tolist() == [[[0]]]
-    assert traversal.pool(torch.tensor([[0.1, 0.9, 0.9, 0.3]])).ranks.tolist() == [[[2]]], "equals hand on the highest"
+    assert traversal.pool(torch.tensor([[0.9, 0.9, 0.1, 0.3]])).ranks.tolist() == [[[0]]], "of equals, by content"
 
 
 def test_random_orders_are_fixed_by_their_seed_and_blind_to_the_image():

@@ -59,6 +59,14 @@ def test_rotate_turns_a_landscape_picture_about_its_centre_without_stretching():
     assert there_and_back[0, 0, 10, 20] == 1.0
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_is_turned_in_float32(dtype):
+    picture = torch.rand(1, 1, 224, 224, dtype=dtype)
+    turned_half = rotate(picture, 30.0)
+    assert turned_half.dtype is dtype
+    torch.testing.assert_close(turned_half, rotate(picture.float(), 30.0).to(dtype))
+
+
 def test_turned_is_exact_at_quarter_turns():
     images = torch.randn(1, 1, 4, 6)
     assert torch.equal(turned(images, 270), turn(images, 3))

@@ -3,7 +3,10 @@ import torch
 from torch import nn
 
 from spectral_vmamba.models import timm
+from spectral_vmamba.ops.grid import Grid
+from spectral_vmamba.ops.traversal import Traversal
 from spectral_vmamba.testing import RotationGap, activate_scan, rotation_gap
+from spectral_vmamba.testing.rotation_gap import traversal_gap
 
 
 class MeanColour(nn.Module):
@@ -33,8 +36,8 @@ def test_a_model_that_looks_at_the_top_row_has_one():
     logits = torch.tensor([[4.0, 2.0], [4.0, 2.0]])
     turned = torch.tensor([[1.0, 8.0], [1.0, 8.0]])
     assert gaps[270].flips == 2
-    assert gaps[270].max_difference == pytest.approx(float((turned - logits).abs().max() / logits.std()))
-    assert gaps[270].mean_difference == pytest.approx(float((turned - logits).abs().mean() / logits.std()))
+    assert gaps[270].max_difference == pytest.approx(float((turned - logits).abs().max() / logits.std(correction=0)))
+    assert gaps[270].mean_difference == pytest.approx(float((turned - logits).abs().mean() / logits.std(correction=0)))
     assert gaps[360].bitwise_equal
     assert gaps[45].max_difference > 0
 
@@ -62,7 +65,7 @@ def test_the_model_is_left_as_it_was_and_batches_do_not_matter(crops):
 
 
 def test_activate_scan_makes_order_matter(crops):
-    """Reversing every order changes an active network's answers far more than the initial one's."""
+    """Scrambling every order changes an active network's answers far more than the initial one's."""
     images = crops(8, 32)
 
     def effect(active):
@@ -74,13 +77,25 @@ def test_activate_scan_makes_order_matter(crops):
             logits = model(images)
             embedding = model.embedding
             traverse = embedding.traverse
-            embedding.traverse = lambda tokens, grid: _one_way(traverse(tokens, grid))
+            embedding.traverse = lambda tokens, grid: _scrambled(traverse(tokens, grid))
             return float((model(images) - logits).abs().max() / logits.std())
 
     assert effect(active=True) > 10 * effect(active=False)
 
 
-def _one_way(traversal):
-    from spectral_vmamba.ops.traversal import Traversal
-
+def _scrambled(traversal):
     return Traversal.from_ranks(traversal.grid, traversal.ranks.flip(-1), traversal.content)
+
+
+def test_correlations_on_the_disk_ignore_the_cells_outside():
+    """Ranks that grow outwards hardly change under a turn by 30°, whatever number they start from."""
+    grid = Grid(14, 14, "disk")
+    for offset in (0, 1000):
+        ranks = (grid.squared_radii() + offset).expand(1, 1, -1)
+        traversal = Traversal.from_ranks(grid, ranks, torch.zeros_like(ranks[:, 0]))
+        assert float(traversal_gap(traversal, traversal, 30.0).correlations) > 0.98
+
+
+def test_one_image_of_one_class():
+    (gap,) = rotation_gap(nn.Sequential(nn.Flatten(), nn.Linear(48, 1)), torch.randn(1, 3, 4, 4), [360])
+    assert gap.bitwise_equal

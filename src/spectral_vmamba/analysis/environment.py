@@ -38,8 +38,7 @@ class Environment:
 def measure_environment() -> Environment:
     backends = {name: "available" for name in BACKENDS if name != "auto"}
     backends |= {name: f"missing: {reason}" for name, reason in missing_backends().items()}
-    chosen = resolve_backend()
-    backends["auto"] = "the op with portable kernels" if chosen == "auto" else f"{chosen}, by the environment"
+    backends["auto"] = _automatic_backend()
     return Environment(
         version=__version__,
         python=platform.python_version(),
@@ -50,6 +49,14 @@ def measure_environment() -> Environment:
         backends=backends,
         solvers=SOLVERS,
     )
+
+
+def _automatic_backend() -> str:
+    try:
+        chosen = resolve_backend()
+    except ValueError as error:
+        return f"error: the environment asks for what is not there: {error}"
+    return "the op with portable kernels" if chosen == "auto" else f"{chosen}, by the environment"
 
 
 def _accelerator() -> str:

@@ -50,7 +50,7 @@ def _draw_traversals(folder: Path, console: Console) -> None:
             picture = resize(pictures[title][None], 224)[0]
             pairs.append(measure_traversal(embedding, picture, angle, mean, std, title))
         for pair in pairs:
-            console.print(describe(pair), highlight=False)
+            console.print(describe(pair), markup=False, highlight=False)
         _save(plot_traversals(pairs), folder / name, console)
 
 
@@ -104,4 +104,4 @@ def _table(gaps: dict[str, list[RotationGap]], crops: int) -> Table:
 
 def _save(figure, path: Path, console: Console) -> None:
     figure.savefig(path, dpi=110)
-    console.print(f"wrote {path}", highlight=False, soft_wrap=True)
+    console.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)

@@ -25,8 +25,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     errors = Console(stderr=True)
     try:
         return _COMMANDS[config.subcommand].run(config[config.subcommand])
-    except (ValueError, OSError, ImportError) as error:
-        errors.print(f"[red]error:[/red] {error}", highlight=False, soft_wrap=True)
+    except (ValueError, OSError, ImportError, ArithmeticError) as error:
+        errors.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
         return 1
     except KeyboardInterrupt:
         errors.print("stopped", highlight=False)

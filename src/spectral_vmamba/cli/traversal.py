@@ -51,9 +51,9 @@ def run(config: Namespace) -> int:
         picture = resize(load_image(path)[None], config.size)[0]
         pairs.append(measure_traversal(embedding, picture, config.angle, mean, std, Path(path).stem))
     for pair in pairs:
-        console.print(describe(pair), highlight=False)
+        console.print(describe(pair), markup=False, highlight=False)
     plot_traversals(pairs).savefig(output, dpi=110)
-    console.print(f"wrote {output}", highlight=False, soft_wrap=True)
+    console.print(f"wrote {output}", markup=False, highlight=False, soft_wrap=True)
     return 0
 
 

@@ -32,7 +32,11 @@ def load_image(path: str | Path, largest_pixels: int = LARGEST_PIXELS) -> UInt8[
 def _rgb(image: Image.Image) -> np.ndarray:
     if image.mode.startswith("I"):
         values = np.asarray(image, dtype=np.int64).clip(0)
-        values = values >> 8 if values.max(initial=0) > 255 else values
+        largest = values.max(initial=0)
+        if largest > 0xFFFF:
+            values = values * 255 // largest
+        elif largest > 255:
+            values = values >> 8
         return np.repeat(values.astype(np.uint8)[..., None], 3, axis=2)
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         image = image.convert("RGBA")
@@ -50,5 +54,5 @@ def resize(images: Tensor, short_side: int) -> Float[Tensor, "b 3 H W"]:
 
 def normalise(images: Tensor, mean: tuple[float, ...], std: tuple[float, ...]) -> Float[Tensor, "b 3 H W"]:
     """Pixels 0..255 to what a network was made for."""
-    mean_, std_ = (torch.tensor(values).view(-1, 1, 1) for values in (mean, std))
+    mean_, std_ = (torch.tensor(values, device=images.device).view(-1, 1, 1) for values in (mean, std))
     return (images.float() / 255 - mean_) / std_

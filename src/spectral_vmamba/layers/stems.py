@@ -43,7 +43,10 @@ class ConvStem(nn.Sequential):
 
 
 class FrozenStem(nn.Module):
-    """A pretrained network used as it is: no gradients, and its BatchNorm keeps its statistics under `.train()`."""
+    """A pretrained network used as it is: no gradients, and its BatchNorm keeps its statistics under `.train()`.
+
+    Gradients still pass through to images that ask for them. `requires_grad_(True)` on the whole model thaws it.
+    """
 
     def __init__(self, body: nn.Module, channels: int):
         super().__init__()

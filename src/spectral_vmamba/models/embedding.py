@@ -55,7 +55,8 @@ class SpectralEmbedding(nn.Module):
         if self.config.domain == "disk":
             images = mask_outside_circle(images)
         maps = self.rfn(images)
-        grid = Grid(maps.shape[-2], maps.shape[-1], self.config.domain)
+        diameter = min(images.shape[-2:]) / self.config.patch_size
+        grid = Grid(maps.shape[-2], maps.shape[-1], self.config.domain, diameter=diameter)
         tokens = grid.from_map(maps)
         return Tokens(tokens, self.traverse(tokens, grid), frame)
 

@@ -54,7 +54,9 @@ class SpectralVMamba(nn.Module):
             module.apply(_init_linear)
 
     def forward(self, images: Float[Tensor, "b rgb H W"]) -> Tensor:
-        return self.forward_head(self.norm(self._stages(images)[-1].x))
+        tokens = self._normalised(self._stages(images)[-1])
+        # A pooled answer needs no turning back, and is the same bits for every turn without it.
+        return self.forward_head(tokens.x if self.global_pool else tokens.in_image_order())
 
     def _stages(self, images: Tensor, count: int | None = None) -> list[Tokens]:
         """RFN and STS, then the tokens after each of the first `count` stages."""
@@ -96,7 +98,10 @@ class SpectralVMamba(nn.Module):
         stages = self._stages(x, last + 1 if stop_early else None)
         finals = {len(self.stages) - 1} if norm else set()
         maps = [(self._normalised(stages[i]) if i in finals else stages[i]).maps() for i in wanted]
-        return maps if intermediates_only else (self._normalised(stages[-1]).in_image_order(), maps)
+        if intermediates_only:
+            return maps
+        whole = len(stages) == len(self.stages)
+        return (self._normalised(stages[-1]) if whole else stages[-1]).in_image_order(), maps
 
     def forward_traversals(self, images: Float[Tensor, "b rgb H W"]) -> tuple[Tensor, list[Traversal]]:
         """The logits, and the visiting orders of every stage on the grid of the given images."""
@@ -129,7 +134,7 @@ class SpectralVMamba(nn.Module):
 
     def group_matcher(self, coarse: bool = False) -> dict:
         return {
-            "stem": r"^(embedding|project|radius)",
+            "stem": r"^(?:embedding|project|radius)",
             "blocks": r"^stages\.(\d+)"
             if coarse
             else [

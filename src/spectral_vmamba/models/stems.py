@@ -2,13 +2,14 @@
 
 from typing import Any
 
+import torch
 from timm.data.constants import IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD
 from torch import nn
 
 from spectral_vmamba.layers import ConvStem, FrozenStem
 from spectral_vmamba.models._timm import timm
 from spectral_vmamba.models.config import SpectralConfig
-from spectral_vmamba.models.stem_weights import load_stem_weights
+from spectral_vmamba.models.stem_weights import find_stem_weights
 
 
 def build_stem(config: SpectralConfig, in_chans: int) -> ConvStem | FrozenStem:
@@ -17,8 +18,7 @@ def build_stem(config: SpectralConfig, in_chans: int) -> ConvStem | FrozenStem:
     kind, _, name = config.stem.partition(":")
     if kind != "timm" or not name:
         raise ValueError(f"expected a stem 'conv' or 'timm:NAME', got {config.stem!r}")
-    body, channels = _timm_network(name, config.patch_size, in_chans)
-    load_stem_weights(body, name, config.stem_weights, in_chans)
+    body, channels = _timm_network(name, config.patch_size, in_chans, config.stem_weights)
     return FrozenStem(_LastMap(body), channels)
 
 
@@ -41,15 +41,21 @@ class _LastMap(nn.Module):
         return self.body(images)[-1]
 
 
-def _timm_network(name: str, stride: int, in_chans: int) -> tuple[nn.Module, int]:
-    """The timm network cut after its last stage of the wanted stride, and the channels it has there."""
+def _timm_network(name: str, stride: int, in_chans: int, weights: str | None) -> tuple[nn.Module, int]:
+    """The timm network cut after its last stage of the wanted stride, and the channels it has there.
+
+    timm loads weights into the whole network before it cuts, so any network's checkpoint fits.
+    """
     if not timm.is_model(name):
         near = timm.list_models(f"*{name.split('.')[0][:6]}*")[:5]
         raise ValueError(f"timm has no model {name!r}" + (f"; close names: {', '.join(near)}" if near else ""))
-    probe: Any = timm.create_model(name, features_only=True, in_chans=in_chans)
-    strides = probe.feature_info.reduction()
+    with torch.device("meta"):
+        stages: Any = timm.create_model(name, features_only=True).feature_info
+    strides = stages.reduction()
     if stride not in strides:
         raise ValueError(f"{name} has stages of stride {strides}, none of the patch size {stride}")
     index = len(strides) - 1 - strides[::-1].index(stride)
-    body = timm.create_model(name, features_only=True, in_chans=in_chans, out_indices=(index,))
-    return body, probe.feature_info.channels()[index]
+    found = find_stem_weights(name, weights)
+    overlay = {} if found is None else {"pretrained": True, "pretrained_cfg_overlay": {"state_dict": found}}
+    body = timm.create_model(name, features_only=True, in_chans=in_chans, out_indices=(index,), **overlay)
+    return body, stages.channels()[index]

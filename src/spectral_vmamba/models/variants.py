@@ -3,7 +3,9 @@
 from timm.data.constants import IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD
 from timm.models import build_model_with_cfg, generate_default_cfgs, register_model
 
+from spectral_vmamba.models.config import SpectralConfig
 from spectral_vmamba.models.spectral_vmamba import SpectralVMamba
+from spectral_vmamba.models.stems import stem_normalisation
 
 
 def _cfg(size: int = 224, **kwargs) -> dict:
@@ -35,10 +37,13 @@ default_cfgs = generate_default_cfgs(
 
 
 def _build(variant: str, pretrained: bool, **kwargs) -> SpectralVMamba:
+    mean, std = stem_normalisation(kwargs.get("stem", SpectralConfig.stem))
+    overlay = {"mean": mean, "std": std, **(kwargs.pop("pretrained_cfg_overlay", None) or {})}
     return build_model_with_cfg(
         SpectralVMamba,
         variant,
         pretrained,
+        pretrained_cfg_overlay=overlay,
         feature_cfg={"out_indices": tuple(range(len(kwargs["widths"]))), "feature_cls": "getter"},
         **kwargs,
     )

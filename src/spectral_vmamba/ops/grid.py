@@ -1,6 +1,7 @@
 """Grid: which cells of the patch grid carry tokens, and how they pool. Plain numbers, so static for compilers."""
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -15,14 +16,16 @@ Domain = Literal["square", "disk"]
 class Grid:
     """The tokens of a picture of `rows` × `columns` patches after `level` halvings.
 
-    `domain="square"`: every cell is a token. `"disk"`: only cells that lie wholly inside the inscribed circle; after a
-    halving, those that come from at least one such cell. Tokens are numbered in raster order ("grid order").
+    `domain="square"`: every cell is a token. `"disk"`: only cells that lie wholly inside a circle about the centre,
+    the inscribed one unless its `diameter` (in patches) is given; after a halving, those that come from at least one
+    such cell. Tokens are numbered in raster order ("grid order").
     """
 
     rows: int
     columns: int
     domain: Domain = "square"
     level: int = 0
+    diameter: float | None = None
 
     @property
     def height(self) -> int:
@@ -55,7 +58,9 @@ class Grid:
         return self._table("windows")
 
     def _table(self, name: str) -> Tensor:
-        return _grid_table(name, self.rows, self.columns, self.domain, self.level, torch.device("cpu"))
+        diameter = min(self.rows, self.columns) if self.diameter is None else self.diameter
+        circle = float(diameter) if self.domain == "disk" else None
+        return _grid_table(name, self.rows, self.columns, circle, self.level, torch.device("cpu"))
 
     def to_map(self, tokens: Shaped[Tensor, "b l c"]) -> Shaped[Tensor, "b c h w"]:
         """Tokens on their cells, zero on cells without one."""
@@ -86,13 +91,13 @@ def _halved(side: int, times: int) -> int:
     return side
 
 
-def _mask(rows: int, columns: int, domain: str, level: int) -> np.ndarray:
-    if domain == "square":
+def _mask(rows: int, columns: int, circle: float | None, level: int) -> np.ndarray:
+    if circle is None:
         return np.ones((_halved(rows, level), _halved(columns, level)), dtype=bool)
     if level:
-        return np.asarray(_window_map(rows, columns, domain, level - 1).max(-1) >= 0)
+        return np.asarray(_window_map(rows, columns, circle, level - 1).max(-1) >= 0)
     far_corner = (np.abs(_doubled_offsets(rows)) + 1)[:, None] ** 2 + (np.abs(_doubled_offsets(columns)) + 1) ** 2
-    inside = far_corner <= min(rows, columns) ** 2
+    inside = far_corner <= circle**2
     nearest = far_corner == far_corner.min()  # grids of one or two cells a side lie on the circle's edge
     return inside | nearest
 
@@ -101,9 +106,9 @@ def _doubled_offsets(side: int) -> np.ndarray:
     return 2 * np.arange(side) - (side - 1)
 
 
-def _window_map(rows: int, columns: int, domain: str, level: int) -> np.ndarray:
+def _window_map(rows: int, columns: int, circle: float | None, level: int) -> np.ndarray:
     """(h', w', window) numbers of pooled tokens, −1 where there is none."""
-    mask = _mask(rows, columns, domain, level)
+    mask = _mask(rows, columns, circle, level)
     number = np.where(mask, mask.cumsum().reshape(mask.shape) - 1, -1)
     kernels = [2 if side % 2 == 0 else 3 for side in mask.shape]
     padded = np.pad(number, [(kernel // 3, kernel // 3) for kernel in kernels], constant_values=-1)
@@ -111,37 +116,42 @@ def _window_map(rows: int, columns: int, domain: str, level: int) -> np.ndarray:
     return windows.reshape(*windows.shape[:2], -1)
 
 
-def _cells(rows: int, columns: int, domain: str, level: int) -> np.ndarray:
-    return np.flatnonzero(_mask(rows, columns, domain, level))
+def _cells(rows: int, columns: int, circle: float | None, level: int) -> np.ndarray:
+    return np.flatnonzero(_mask(rows, columns, circle, level))
 
 
-def _squared_radii(rows: int, columns: int, domain: str, level: int) -> np.ndarray:
-    mask = _mask(rows, columns, domain, level)
+def _squared_radii(rows: int, columns: int, circle: float | None, level: int) -> np.ndarray:
+    mask = _mask(rows, columns, circle, level)
     height, width = mask.shape
     return (_doubled_offsets(height)[:, None] ** 2 + _doubled_offsets(width) ** 2)[mask]
 
 
-def _windows(rows: int, columns: int, domain: str, level: int) -> np.ndarray:
-    windows = _window_map(rows, columns, domain, level)
+def _windows(rows: int, columns: int, circle: float | None, level: int) -> np.ndarray:
+    windows = _window_map(rows, columns, circle, level)
     windows = windows[(windows >= 0).any(-1)]
-    tokens = _mask(rows, columns, domain, level).sum()
+    tokens = _mask(rows, columns, circle, level).sum()
     return np.where(windows < 0, tokens, windows)
 
 
 _TABLES = {"cells": _cells, "squared_radii": _squared_radii, "windows": _windows}
 
 
+@lru_cache(maxsize=256)
+def _numbers(table: str, rows: int, columns: int, circle: float | None, level: int) -> np.ndarray:
+    return _TABLES[table](rows, columns, circle, level).astype(np.int64)
+
+
 @torch.library.custom_op(
     "spectral_vmamba::grid_table",
     mutates_args=(),
-    schema="(str table, int rows, int columns, str domain, int level, Device device) -> Tensor",
+    schema="(str table, int rows, int columns, float? circle, int level, Device device) -> Tensor",
     device_types="cpu",
 )
-def _grid_table(table, rows, columns, domain, level, device):
-    return torch.from_numpy(_TABLES[table](rows, columns, domain, level).astype(np.int64))
+def _grid_table(table, rows, columns, circle, level, device):
+    return torch.tensor(_numbers(table, rows, columns, circle, level))
 
 
 @_grid_table.register_fake
-def _(table, rows, columns, domain, level, device):
-    shape = _TABLES[table](int(rows), int(columns), domain, level).shape
+def _(table, rows, columns, circle, level, device):
+    shape = _numbers(table, int(rows), int(columns), circle, level).shape
     return torch.empty(shape, dtype=torch.int64, device=device)

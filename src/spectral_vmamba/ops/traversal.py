@@ -11,8 +11,8 @@ from spectral_vmamba.ops.grid import Grid
 from spectral_vmamba.ops.ranks import scrambled, tied_ranks
 from spectral_vmamba.ops.turns import Frame
 
-# Windows pool 1, 2, 3, 4, 6 or 9 tokens; 36 is divisible by each, so means of integers stay integers.
-_WINDOW_MULTIPLE = 36
+# Windows pool 1 to 9 tokens; 2520 is divisible by each, so means of integers stay integers.
+_WINDOW_MULTIPLE = 2520
 
 
 @dataclass(frozen=True)
@@ -40,27 +40,31 @@ class Traversal:
     def pool(self, strength: Float[Tensor, "b l"]) -> "Traversal":
         """The traversal of the halved grid: in each window the strongest token hands its ranks on.
 
-        Equally strong tokens hand on the highest rank among them and content is averaged, so that the result does not
-        depend on how a window is read. Overlapping windows can inherit one token twice: content then tells them apart
+        Of equally strong tokens the one of highest content does, and content is averaged: the result does not depend on
+        how a window is read. Overlapping windows can inherit one token twice; content then tells them apart
         (scrambled low bits keep different windows from averaging to the same number).
         """
         windows = self.grid.windows().to(strength.device)
         strength = _window_values(strength, windows, float("-inf"))
+        content = _window_values(self.content, windows, -1)
         wins = strength == strength.amax(-1, keepdim=True)
+        wins_by_content = torch.where(wins, content, -1)
+        wins = wins_by_content == wins_by_content.amax(-1, keepdim=True)
         lowest = torch.iinfo(torch.int64).min
         ranks = torch.where(wins[:, None], _window_values(self.ranks, windows, lowest), lowest).amax(-1)
         count = (windows < self.content.shape[-1]).sum(-1)
         total = _window_values((self.content << 20) + scrambled(self.content), windows, 0).sum(-1)
-        content = tied_ranks(total * (_WINDOW_MULTIPLE // count))
-        return Traversal.from_ranks(self.grid.halved(), ranks, content)
+        return Traversal.from_ranks(self.grid.halved(), ranks, tied_ranks(total * (_WINDOW_MULTIPLE // count)))
 
     def in_frame_of(self, frame: Frame) -> "Traversal":
         """The same traversal on the grid of the images before they were brought into their canonical frame."""
         grid = self.grid.turned(frame.common)
-        ranks, content = (
-            grid.from_map(frame.undo(self.grid.to_map(tokens.mT))).mT for tokens in (self.ranks, self.content[:, None])
-        )
-        return Traversal.from_ranks(grid, ranks, content[:, 0])
+        numbers = torch.arange(self.content.shape[-1], device=self.content.device)
+        numbers = self.grid.to_map(numbers[None, :, None].expand(len(self.content), -1, 1))
+        here = grid.from_map(frame.undo(numbers))[..., 0]
+        there = here.argsort(-1)[:, None].expand(self.orders.shape)
+        ranks = self.ranks.gather(-1, here[:, None].expand(self.ranks.shape))
+        return Traversal(grid, ranks, self.content.gather(-1, here), there.gather(-1, self.orders))
 
 
 def visiting_orders(

@@ -17,16 +17,21 @@ def turn(maps: Tensor, quarters: int) -> Tensor:
 
 
 def rotate(maps: Float[Tensor, "b c h w"], degrees: float | Tensor) -> Float[Tensor, "b c h w"]:
-    """Turn about the centre on the same canvas, bilinear; what comes from outside is zero."""
+    """Turn about the centre on the same canvas, bilinear; what comes from outside is zero.
+
+    In float32 at least: half precision cannot tell neighbouring pixels' coordinates apart.
+    """
+    dtype = torch.promote_types(maps.dtype, torch.float32)
     height, width = maps.shape[-2:]
-    radians = torch.deg2rad(torch.as_tensor(degrees, dtype=maps.dtype, device=maps.device))
+    radians = torch.deg2rad(torch.as_tensor(degrees, dtype=dtype, device=maps.device))
     cos, sin = torch.cos(radians), torch.sin(radians)
     aspect = height / width
     zero = torch.zeros_like(cos)
     # Output → input coordinates, each axis in units of its own half side; y points down.
     affine = torch.stack([torch.stack([cos, -sin * aspect, zero]), torch.stack([sin / aspect, cos, zero])])
     grid = F.affine_grid(affine.expand(maps.shape[0], 2, 3), list(maps.shape), align_corners=False)
-    return F.grid_sample(maps, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
+    turned_maps = F.grid_sample(maps.to(dtype), grid, mode="bilinear", padding_mode="zeros", align_corners=False)
+    return turned_maps.to(maps.dtype)
 
 
 def turned(images: Tensor, degrees: float) -> Tensor:

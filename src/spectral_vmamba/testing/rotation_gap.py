@@ -44,7 +44,7 @@ def rotation_gap(
     """Compare the model's logits, and its traversals if it has any, on turned images with those on the images as given.
 
     Works on any classifier; the model is run in evaluation mode and left as it was. Angles are anticlockwise degrees:
-    quarter turns are exact, others bilinear with black corners.
+    quarter turns are exact, others bilinear with zeros in the corners.
     """
     was_training = model.training
     model.eval()
@@ -69,7 +69,7 @@ def _answers(model: nn.Module, images: Tensor, batch_size: int) -> tuple[Tensor,
 
 
 def _compare(angle, logits, orders, turned_logits, turned_orders) -> RotationGap:
-    difference = (turned_logits - logits).abs() / logits.std().clamp_min(torch.finfo(logits.dtype).tiny)
+    difference = (turned_logits - logits).abs() / logits.std(correction=0).clamp_min(torch.finfo(logits.dtype).tiny)
     flips = int((logits.argmax(1) != turned_logits.argmax(1)).sum())
     answers = (angle, len(logits), flips, float(difference.max()), float(difference.mean()))
     if orders is None:
@@ -100,7 +100,7 @@ def _overall(gaps: list[TraversalGap], stages: int) -> tuple[float | None, int, 
     """Steps count in every stage; signs and correlations in the first, where the eigenvectors are."""
     correlations = torch.cat([gap.correlations for gap in gaps[::stages]])
     steps = [gap.same_steps.flatten() for gap in gaps if gap.same_steps is not None]
-    unchanged = float(torch.cat(steps).double().mean()) if steps else None
+    unchanged = float(torch.cat(steps).cpu().double().mean()) if steps else None
     return unchanged, int((correlations < 0).sum()), float(correlations.abs().mean())
 
 
@@ -113,14 +113,14 @@ def _same_steps(before: Traversal, after: Traversal, quarters: int) -> Tensor:
 
 def _rank_correlations(before: Traversal, after: Traversal, angle: float) -> Float[Tensor, "b m"]:
     """Spearman's correlation along each eigenvector; for odd angles, over patches that both grids hold."""
-    ranks_before, ranks_after = (t.grid.to_map(t.ranks.mT).double() for t in (before, after))
-    known = torch.ones_like(ranks_after[:, :1])
+    ranks_before, ranks_after = (t.grid.to_map(t.ranks.mT).cpu().double() for t in (before, after))
+    known = after.grid.to_map(torch.ones_like(after.content[..., None])).cpu().double()
     if angle % 90 == 0:
         quarters = round(angle / 90)
         ranks_after, known = turn(ranks_after, -quarters), turn(known, -quarters)
     else:
         ranks_after, known = rotate(ranks_after, -angle), rotate(known, -angle)
-    inside = (before.grid.to_map(torch.ones_like(before.content[..., None])) > 0) & (known > 0.999)
+    inside = (before.grid.to_map(torch.ones_like(before.content[..., None])).cpu() > 0) & (known > 0.999)
     weights = inside.double().flatten(2)
     a, b = (_centred(ranks.flatten(2), weights) for ranks in (ranks_before, ranks_after))
     scale = (a.square().sum(-1) * b.square().sum(-1)).sqrt()

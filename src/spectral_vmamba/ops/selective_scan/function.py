@@ -1,9 +1,10 @@
 """The public function: checks shapes, picks a backend."""
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from spectral_vmamba.ops.selective_scan.backends import Backend
+from spectral_vmamba.ops.selective_scan.backends import Backend, resolve_backend
 from spectral_vmamba.ops.selective_scan.op import selective_scan_op
 from spectral_vmamba.ops.selective_scan.portable import selective_scan_portable
 from spectral_vmamba.ops.selective_scan.reference import selective_scan_reference
@@ -34,7 +35,7 @@ def selective_scan(
         h_t = exp(Δ_t A) h_{t−1} + Δ_t B_t x_t,   h_{−1} = 0
         y_t = C_t·h_t + D x_t
 
-    All inputs are in grid order; nothing is copied per path. The g parameter sets are dealt to the k paths in runs:
+    All inputs are in grid order; only the scan walks the orders. The g parameter sets are dealt to the k paths in runs:
     with g = k every path has its own, with g = k/2 paths (0, 1) share the first, (2, 3) the second, and so on. Each row
     of `orders` must be a permutation of 0..l−1 (raster, cross and spectral orders alike); this is not checked.
 
@@ -42,6 +43,8 @@ def selective_scan(
     input but `orders`; second derivatives only with `backend="reference"` or `"portable"`.
     """
     _check_shapes(x, delta, A, B, C, D, delta_bias, orders)
+    if not torch.compiler.is_compiling():  # inside a graph the choice was made when the graph was
+        backend = resolve_backend(backend)
     return _IMPLEMENTATIONS[backend](x, delta, A, B, C, D, delta_bias, orders)
 
 

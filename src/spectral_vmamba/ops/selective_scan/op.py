@@ -19,12 +19,12 @@ _INPUTS = "Tensor x, Tensor delta, Tensor A, Tensor B, Tensor C, Tensor D, Tenso
 
 @torch.library.custom_op("spectral_vmamba::selective_scan", mutates_args=(), schema=f"({_INPUTS}) -> Tensor")
 def selective_scan_op(x, delta, A, B, C, D, delta_bias, orders):
-    return selective_scan_portable(x, delta, A, B, C, D, delta_bias, orders)
+    return selective_scan_portable(x, delta, A, B, C, D, delta_bias, orders).contiguous()
 
 
 @selective_scan_op.register_fake
 def _(x, delta, A, B, C, D, delta_bias, orders):
-    return x.new_empty(x.shape)
+    return torch.empty(x.shape, dtype=x.dtype, device=x.device)
 
 
 @torch.library.custom_op(
@@ -39,7 +39,8 @@ def selective_scan_backward_op(grad, x, delta, A, B, C, D, delta_bias, orders):
 
 @selective_scan_backward_op.register_fake
 def _(grad, x, delta, A, B, C, D, delta_bias, orders):
-    return tuple(tensor.new_empty(tensor.shape) for tensor in (x, delta, A, B, C, D, delta_bias))
+    inputs = (x, delta, A, B, C, D, delta_bias)
+    return tuple(torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device) for tensor in inputs)
 
 
 def _save(ctx, inputs, output) -> None:

@@ -11,11 +11,11 @@ from torch import Tensor
 
 # Just below the spectrum: L + shift is positive definite, and the wanted eigenvalues are by far its closest.
 SHIFT = 1e-2
-# Eigenvalues nearer than this count as one.
-CLUSTER = 1e-8
+# Eigenvalues this near the last one found are not counted: which of a cluster were found does not matter here.
+MARGIN = 1e-8
 
 
-def arpack_eigenpairs(
+def arpack_eigenvectors(
     laplacian: Float[Tensor, "b l l"],
     trivial: Float[Tensor, "b l"],
     count: int,
@@ -51,7 +51,7 @@ def _solve(laplacian: np.ndarray, trivial: np.ndarray, count: int) -> np.ndarray
         return None
     ascending = np.argsort(-inverted)
     values, vectors = 1 / inverted[ascending] - SHIFT, vectors[:, ascending]
-    below_last_cluster = values[-1] - CLUSTER
+    below_last_cluster = values[-1] - MARGIN
     found = int((values < below_last_cluster).sum()) + int(below_last_cluster > 0)  # the trivial one lies there too
     if _eigenvalues_below(sparse, below_last_cluster) != found:
         return None

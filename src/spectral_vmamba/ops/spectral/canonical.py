@@ -15,10 +15,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-# Eigenvalues nearer than this are one eigenspace. Rounding mixes vectors by about 1e-15/gap.
-CLUSTER = 1e-8
-# A probe counts when at least this share of it lies in the eigenspace.
-SIGNIFICANT = 1e-6
+# Eigenvalues nearer than this are one eigenspace.
+CLUSTER = 1e-6
+# Rounding (1e-14 at most) mixes vectors of separate eigenspaces by that over their gap, so entries are known to this.
+EQUAL_ENTRIES = 1e-14 / CLUSTER
+# A probe counts when at least this share of it lies in the eigenspace; for signs a clear one goes before a faint one.
+SIGNIFICANT, CLEAR = 1e-6, 1e-2
 _HIGHEST_DEGREE = 4
 
 
@@ -70,10 +72,11 @@ def _standardised(values: Tensor) -> Tensor:
 
 
 def _signs(vectors: Float[Tensor, "b m l"], probes: Tensor, node_order: Tensor) -> Float[Tensor, "b m"]:
-    """The sign that agrees with the first probe that has one, else with the first node that has one."""
+    """The sign that agrees with the first probe, else the first node, that clearly has one, else faintly."""
     in_order = vectors.gather(-1, node_order[:, None].expand(vectors.shape))
     evidence = torch.cat([vectors @ probes.mT, in_order], dim=-1)
-    first = (evidence.abs() > SIGNIFICANT).to(torch.uint8).argmax(-1, keepdim=True)
+    strength = (evidence.abs() > SIGNIFICANT).to(torch.uint8) + (evidence.abs() > CLEAR).to(torch.uint8)
+    first = strength.argmax(-1, keepdim=True)
     return torch.where(evidence.gather(-1, first) < 0, -1.0, 1.0).squeeze(-1).to(vectors)
 
 

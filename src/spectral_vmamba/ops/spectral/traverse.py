@@ -6,15 +6,15 @@ from torch import Tensor
 
 from spectral_vmamba.ops.grid import Grid
 from spectral_vmamba.ops.ranks import tied_ranks
-from spectral_vmamba.ops.spectral.canonical import canonical_vectors, eigenspace_end
+from spectral_vmamba.ops.spectral.canonical import EQUAL_ENTRIES, canonical_vectors, eigenspace_end
 from spectral_vmamba.ops.spectral.content import content_ranks
 from spectral_vmamba.ops.spectral.eigensolvers import Eigenpairs, Solver, smallest_eigenpairs
 from spectral_vmamba.ops.spectral.graph import affinity
 from spectral_vmamba.ops.spectral.laplacian import normalised_laplacian
 from spectral_vmamba.ops.traversal import Traversal
 
-# Entries of an eigenvector closer than this are equal; rounding moves them by 1e-15/gap, content by 1e-5 and more.
-EQUAL_ENTRIES = 1e-9
+# Graphs of a batch are handled in groups of at most this many matrix entries, to bound memory.
+LARGEST_GROUP = 2**24
 # Eigenpairs past the wanted ones, to see whether the last of these is single.
 _GUARD = 2
 
@@ -47,14 +47,22 @@ def spectral_ranks(
     A graph with fewer non-trivial eigenvectors than asked for gives rank 0 to every token along the missing ones: the
     order is then by content and distance from the centre.
     """
-    _check(features, eigenvectors, neighbors)
-    device = "cpu" if features.device.type == "mps" else features.device  # MPS has no float64
-    precise, cells = features.to(device, torch.float64), cells.to(device)
-    content = precise.norm(dim=-1)
+    _check(features, cells, eigenvectors, neighbors)
+    group = max(LARGEST_GROUP // features.shape[1] ** 2, 1)
+    parts = [_ranks(part, cells, height, width, eigenvectors, neighbors, solver) for part in features.split(group)]
+    ranks, content = (torch.cat(part).to(features.device) for part in zip(*parts, strict=True))
+    return ranks, content
+
+
+def _ranks(features, cells, height, width, eigenvectors, neighbors, solver) -> tuple[Tensor, Tensor]:
+    if features.device.type == "mps":  # has no float64
+        features, cells = features.cpu(), cells.cpu()
+    features = features.double()
+    content = features.norm(dim=-1)
     squared_radii = (2 * (cells // width) - (height - 1)) ** 2 + (2 * (cells % width) - (width - 1)) ** 2
     node_ranks = content_ranks(content, cells, squared_radii, height, width)
-    vectors = _canonical_eigenvectors(precise, content, squared_radii, node_ranks, eigenvectors, neighbors, solver)
-    return tied_ranks(vectors, EQUAL_ENTRIES).to(features.device), node_ranks.to(features.device)
+    vectors = _canonical_eigenvectors(features, content, squared_radii, node_ranks, eigenvectors, neighbors, solver)
+    return tied_ranks(vectors, EQUAL_ENTRIES), node_ranks
 
 
 def _canonical_eigenvectors(features, content, squared_radii, node_ranks, wanted, neighbors, solver) -> Tensor:
@@ -83,13 +91,13 @@ def _all_eigenpairs(laplacian: Tensor, trivial: Tensor) -> Eigenpairs:
     return smallest_eigenpairs(laplacian, trivial, laplacian.shape[-1] - 1, "dense")
 
 
-def _check(features: Tensor, eigenvectors: int, neighbors: int | None) -> None:
+def _check(features: Tensor, cells: Tensor, eigenvectors: int, neighbors: int | None) -> None:
     if eigenvectors < 1:
         raise ValueError(f"expected at least one eigenvector, got {eigenvectors}")
     if neighbors is not None and neighbors < 1:
         raise ValueError(f"expected at least one neighbour per token, or None for all, got {neighbors}")
-    if features.shape[1] == 0:
-        raise ValueError(f"expected at least one token, got features of shape {tuple(features.shape)}")
+    if features.shape[1] == 0 or features.shape[1] != len(cells):
+        raise ValueError(f"expected features of {len(cells)} ≥ 1 tokens for this grid, got {tuple(features.shape)}")
     broken = features.isfinite().flatten(1).all(1).logical_not().nonzero().flatten().tolist()
     if broken:
         raise ValueError(f"features of image {broken[0]} of the batch are not finite ({len(broken)} such images)")
