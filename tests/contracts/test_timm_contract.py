@@ -9,7 +9,7 @@ from spectral_vmamba.models import timm
 from spectral_vmamba.testing import activate_scan
 from tests.contracts.models import NAMES, build, images
 
-SHALLOW = {"depths": (1, 1, 1, 1)}
+SHALLOW = {"widths": (16, 32), "depths": (1, 1)}
 every_model = pytest.mark.parametrize("name", NAMES)
 
 
@@ -144,7 +144,7 @@ def test_compiles_whole(name):
 
 
 def test_compiles_whole_in_training():
-    model = build("spectral_vmamba_nano", depths=(1, 1, 1)).train()
+    model = build("spectral_vmamba_nano", widths=(48, 96), depths=(1, 1)).train()
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
     compiled(images("spectral_vmamba_nano")).square().sum().backward()
     got = [p.grad.clone() for p in model.parameters()]
