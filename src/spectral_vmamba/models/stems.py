@@ -1,5 +1,8 @@
 """Builds the stem a config names."""
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -57,5 +60,17 @@ def _timm_network(name: str, stride: int, in_chans: int, weights: str | None) ->
     index = len(strides) - 1 - strides[::-1].index(stride)
     found = find_stem_weights(name, weights)
     overlay = {} if found is None else {"pretrained": True, "pretrained_cfg_overlay": {"state_dict": found}}
-    body = timm.create_model(name, features_only=True, in_chans=in_chans, out_indices=(index,), **overlay)
+    with _errors_only("timm.models._builder"):  # it warns of weights that belong to the part cut off
+        body = timm.create_model(name, features_only=True, in_chans=in_chans, out_indices=(index,), **overlay)
     return body, stages.channels()[index]
+
+
+@contextmanager
+def _errors_only(logger_name: str) -> Iterator[None]:
+    logger = logging.getLogger(logger_name)
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
