@@ -51,7 +51,7 @@ def compare_scans(console: Console) -> None:
 
             seconds = [best_seconds(lambda backend=b: run(backend)) for b in ("reference", "portable", "auto")]
             ratios = [f"{seconds[0] / s:.1f}×" for s in seconds]
-            table.add_row(str(length), str(channels), "forward+backward" if backward else "forward", *ratios)
+            table.add_row(str(length), str(channels), "both" if backward else "forward", *ratios)
     console.print(table)
 
 

@@ -38,7 +38,10 @@ def _solve(laplacian: np.ndarray, trivial: np.ndarray, count: int) -> np.ndarray
         return None
     sparse = csc_matrix(laplacian)
     factor = _factor(sparse, -SHIFT)
-    without_trivial = lambda vector: vector - trivial * (trivial @ vector)  # noqa: E731
+
+    def without_trivial(vector: np.ndarray) -> np.ndarray:
+        return vector - trivial * (trivial @ vector)
+
     inverse = LinearOperator(  # pyright: ignore[reportCallIssue]
         sparse.shape,
         matvec=lambda vector: without_trivial(factor.solve(without_trivial(vector.ravel()))),  # pyright: ignore

@@ -74,9 +74,11 @@ def _canonical_eigenvectors(features, content, squared_radii, node_ranks, wanted
     laplacian, trivial = normalised_laplacian(affinity(features, neighbors))
     pairs = smallest_eigenpairs(laplacian, trivial, min(count + _GUARD, tokens - 1), solver)
     node_order = node_ranks.argsort(dim=-1, stable=True)
-    settle = lambda pairs, i: canonical_vectors(  # noqa: E731
-        pairs.values, pairs.vectors, trivial[i], content[i], squared_radii, node_order[i], count
-    )
+
+    def settle(pairs: Eigenpairs, i: slice) -> Tensor:
+        probed = (trivial[i], content[i], squared_radii, node_order[i])
+        return canonical_vectors(pairs.values, pairs.vectors, *probed, count)
+
     vectors[:, :count] = settle(pairs, slice(None))
     # An eigenspace that may go on past the computed pairs is needed whole: all of it from the dense solver.
     if pairs.values.shape[-1] < tokens - 1:
