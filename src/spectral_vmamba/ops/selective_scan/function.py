@@ -6,11 +6,13 @@ from torch import Tensor
 
 from spectral_vmamba.ops.selective_scan.backends import Backend, resolve_backend
 from spectral_vmamba.ops.selective_scan.op import selective_scan_op
+from spectral_vmamba.ops.selective_scan.orders import check_orders
 from spectral_vmamba.ops.selective_scan.portable import selective_scan_portable
 from spectral_vmamba.ops.selective_scan.reference import selective_scan_reference
 
 _IMPLEMENTATIONS = {
     "auto": selective_scan_op,
+    "native": selective_scan_op,
     "portable": selective_scan_portable,
     "reference": selective_scan_reference,
 }
@@ -37,7 +39,8 @@ def selective_scan(
 
     All inputs are in grid order; only the scan walks the orders. The g parameter sets are dealt to the k paths in runs:
     with g = k every path has its own, with g = k/2 paths (0, 1) share the first, (2, 3) the second, and so on. Each row
-    of `orders` must be a permutation of 0..l−1 (raster, cross and spectral orders alike); this is not checked.
+    of `orders` must be a permutation of 0..l−1 (raster, cross and spectral orders alike); on the CPU anything else is a
+    ValueError.
 
     Cost: O(k·l·d·n). bf16/fp16 inputs are computed in float32; the output has the dtype of `x`. Gradients flow to every
     input but `orders`; second derivatives only with `backend="reference"` or `"portable"`.
@@ -45,6 +48,10 @@ def selective_scan(
     _check_shapes(x, delta, A, B, C, D, delta_bias, orders)
     if not torch.compiler.is_compiling():  # inside a graph the choice was made when the graph was
         backend = resolve_backend(backend)
+        if backend == "native" and x.device.type != "cpu":
+            raise ValueError(f"backend 'native' runs on the CPU, the tensors are on {x.device}; use 'auto'")
+        if backend in ("portable", "reference") and x.device.type == "cpu":
+            check_orders(orders)
     return _IMPLEMENTATIONS[backend](x, delta, A, B, C, D, delta_bias, orders)
 
 

@@ -1,0 +1,283 @@
+// With g = dL/dy the adjoint state runs backwards, adjoint_t = C_t g_t + decay_{t+1} adjoint_{t+1}; every gradient is
+// then local. States are computed again, tile by tile, into scratch that fits the second-level cache for images of
+// common size.
+#include <algorithm>
+#include <new>
+#include <vector>
+
+#include "elementary.h"
+#include "scan.h"
+
+namespace sv {
+namespace {
+
+constexpr int64_t widest = 64, narrowest = 16;
+constexpr int64_t scratch_target = 256 * 1024;
+
+// What a task keeps of one path, per token: Δ and its slope, and per state the decay and h.
+template <class Real>
+struct Scratch {
+    Real *step, *slope, *decay, *h, *adjoint, *A, *grad_A;
+
+    static int64_t size(int64_t tokens, int64_t states, int64_t width) {
+        return width * (tokens * (2 + 2 * states) + 3 * states);
+    }
+    Scratch(Real* memory, int64_t tokens, int64_t states, int64_t width) {
+        step = memory;
+        slope = step + tokens * width;
+        decay = slope + tokens * width;
+        h = decay + tokens * states * width;
+        adjoint = h + tokens * states * width;
+        A = adjoint + states * width;
+        grad_A = A + states * width;
+    }
+};
+
+// Partial sums that tasks own alone: over channels (per tile) for B and C, over images for A, D and bias.
+template <class Real>
+struct Partial {
+    Real *B, *C;         // (tiles, images, sets, tokens, states)
+    Real *A, *D, *bias;  // (images, sets, channels[, states])
+};
+
+// Everything one walk along a path touches, each at the tile's first channel.
+template <class Real>
+struct Walk {
+    const Real *grad_y, *bias, *D;
+    Real *grad_x, *grad_delta;       // rows of `channels`
+    Real *grad_B, *grad_C;           // (tokens, states)
+    Real *grad_D, *grad_bias;        // (width)
+    Scratch<Real> kept;
+};
+
+template <int64_t width_if_fixed, bool one_state, class Real, class X, class Delta>
+SV_INLINE void recompute_states(const sv_scan& s, const Path<Real, X, Delta>& path, const Walk<Real>& w, int64_t tile) {
+    const int64_t width = width_if_fixed ? width_if_fixed : tile, states = one_state ? 1 : s.states;
+    std::fill_n(w.kept.adjoint, states * width, Real(0));  // lends its place to h_{-1} = 0
+    const Real *before = w.kept.adjoint, *bias = w.bias;
+    for (int64_t t = 0; t < s.tokens; ++t) {
+        if (t + lookahead < s.tokens) prefetch(path.delta + path.order[t + lookahead] * s.delta_token, width);
+        int64_t token = path.order[t];
+        const X* __restrict x = path.x + token * s.x_token;
+        const Delta* __restrict delta = path.delta + token * s.delta_token;
+        Real *__restrict step = w.kept.step + t * width, *__restrict slope = w.kept.slope + t * width;
+        for (int64_t c = 0; c < width; ++c) {
+            Softplus<Real> soft = softplus_and_slope(load(delta[c]) + bias[c]);
+            step[c] = soft.value;
+            slope[c] = soft.slope;
+        }
+        for (int64_t j = 0; j < states; ++j) {
+            Real B_t = path.B[token * states + j];
+            const Real *A = w.kept.A + j * width, *before_j = before + j * width;
+            Real* __restrict decay = w.kept.decay + (t * states + j) * width;
+            Real* __restrict h = w.kept.h + (t * states + j) * width;
+            for (int64_t c = 0; c < width; ++c) {
+                decay[c] = exponential(step[c] * A[c]);
+                h[c] = decay[c] * before_j[c] + step[c] * load(x[c]) * B_t;
+            }
+        }
+        before = w.kept.h + t * states * width;
+    }
+}
+
+// `fresh`: no earlier path has written this parameter set's grad_delta.
+template <int64_t width_if_fixed, bool one_state, bool fresh, class Real, class X, class Delta>
+SV_INLINE void walk_back(const sv_scan& s, const Path<Real, X, Delta>& path, const Walk<Real>& w, int64_t tile) {
+    const int64_t width = width_if_fixed ? width_if_fixed : tile, states = one_state ? 1 : s.states;
+    alignas(cache_line) Real through_B[widest], through_A[widest], none[widest] = {};
+    const Real* __restrict D = w.D;
+    Real *__restrict grad_D = w.grad_D, *__restrict grad_bias = w.grad_bias;
+    std::fill_n(w.kept.adjoint, states * width, Real(0));
+    for (int64_t t = s.tokens - 1; t >= 0; --t) {
+        if (t >= lookahead) {
+            int64_t ahead = path.order[t - lookahead] * s.channels;
+            prefetch(w.grad_y + ahead, width);
+            prefetch(w.grad_delta + ahead, width);
+        }
+        int64_t token = path.order[t];
+        const X* __restrict x = path.x + token * s.x_token;
+        const Real* __restrict g = w.grad_y + token * s.channels;
+        const Real *__restrict step = w.kept.step + t * width, *__restrict slope = w.kept.slope + t * width;
+        for (int64_t j = 0; j < states; ++j) {
+            Real B_t = path.B[token * states + j], C_t = path.C[token * states + j], sum_B = 0, sum_C = 0;
+            const Real* __restrict decay = w.kept.decay + (t * states + j) * width;
+            const Real* __restrict h = w.kept.h + (t * states + j) * width;
+            const Real* __restrict before = t ? h - states * width : none;
+            const Real* __restrict A = w.kept.A + j * width;
+            // decay_{t+1} adjoint_{t+1} on entry, decay_t adjoint_t on exit
+            Real *__restrict carried = w.kept.adjoint + j * width, *__restrict grad_A = w.kept.grad_A + j * width;
+            if (j == 0) {
+#pragma omp simd reduction(+ : sum_B, sum_C)
+                for (int64_t c = 0; c < width; ++c) {
+                    Real adjoint = C_t * g[c] + carried[c];
+                    carried[c] = adjoint * decay[c];
+                    Real exponent = carried[c] * before[c];
+                    grad_A[c] += exponent * step[c];
+                    through_B[c] = adjoint * B_t;
+                    through_A[c] = exponent * A[c];
+                    sum_B += adjoint * (step[c] * load(x[c]));
+                    sum_C += g[c] * h[c];
+                }
+            } else {
+#pragma omp simd reduction(+ : sum_B, sum_C)
+                for (int64_t c = 0; c < width; ++c) {
+                    Real adjoint = C_t * g[c] + carried[c];
+                    carried[c] = adjoint * decay[c];
+                    Real exponent = carried[c] * before[c];
+                    grad_A[c] += exponent * step[c];
+                    through_B[c] += adjoint * B_t;
+                    through_A[c] += exponent * A[c];
+                    sum_B += adjoint * (step[c] * load(x[c]));
+                    sum_C += g[c] * h[c];
+                }
+            }
+            w.grad_B[token * states + j] += sum_B;
+            w.grad_C[token * states + j] += sum_C;
+        }
+        Real* __restrict grad_x = w.grad_x + token * s.channels;
+        Real* __restrict grad_delta = w.grad_delta + token * s.channels;
+        for (int64_t c = 0; c < width; ++c) {
+            Real x_t = load(x[c]);
+            Real raw = (through_B[c] * x_t + through_A[c]) * slope[c];
+            grad_x[c] += D[c] * g[c] + through_B[c] * step[c];
+            grad_delta[c] = fresh ? raw : grad_delta[c] + raw;
+            grad_bias[c] += raw;
+            grad_D[c] += g[c] * x_t;
+        }
+    }
+}
+
+template <int64_t width_if_fixed, bool one_state, class Real, class X, class Delta>
+SV_INLINE void one_path(const sv_scan& s, const Path<Real, X, Delta>& path, const Walk<Real>& w, int64_t tile, bool fresh) {
+    recompute_states<width_if_fixed, one_state>(s, path, w, tile);
+    if (fresh)
+        walk_back<width_if_fixed, one_state, true>(s, path, w, tile);
+    else
+        walk_back<width_if_fixed, one_state, false>(s, path, w, tile);
+}
+
+template <class Real, class X, class Delta>
+SV_INLINE void backward_tile(const sv_scan& s, const sv_scan_gradients& out, const Partial<Real>& sums, int64_t image,
+                             int64_t tile, int64_t first, int64_t width, Real* memory) {
+    const int64_t states = s.states, plane = s.tokens * s.channels;
+    Scratch<Real> kept(memory, s.tokens, states, width);
+    Real* grad_x = static_cast<Real*>(out.x) + image * plane + first;
+    for (int64_t token = 0; token < s.tokens; ++token) std::fill_n(grad_x + token * s.channels, width, Real(0));
+    int64_t last_set = -1;
+    for (int64_t i = 0; i < s.paths; ++i) {
+        auto path = path_of<Real, X, Delta>(s, image, i, first);
+        const int64_t row = path.set * s.channels + first, own = image * s.sets * s.channels + row;
+        const int64_t sequence = ((tile * s.images + image) * s.sets + path.set) * s.tokens * states;
+        const Walk<Real> walk{static_cast<const Real*>(out.grad_y) + image * plane + first,
+                              static_cast<const Real*>(s.bias) + row,
+                              static_cast<const Real*>(s.D) + row,
+                              grad_x,
+                              static_cast<Real*>(out.delta) + (path.set * s.images + image) * plane + first,
+                              sums.B + sequence,
+                              sums.C + sequence,
+                              sums.D + own,
+                              sums.bias + own,
+                              kept};
+        for (int64_t c = 0; c < width; ++c)
+            for (int64_t j = 0; j < states; ++j) {
+                kept.A[j * width + c] = static_cast<const Real*>(s.A)[(row + c) * states + j];
+                kept.grad_A[j * width + c] = 0;
+            }
+        const bool fresh = path.set != last_set;
+        if (states != 1)
+            one_path<0, false>(s, path, walk, width, fresh);
+        else if (width == widest)
+            one_path<widest, true>(s, path, walk, width, fresh);
+        else if (width == 32)
+            one_path<32, true>(s, path, walk, width, fresh);
+        else if (width == narrowest)
+            one_path<narrowest, true>(s, path, walk, width, fresh);
+        else
+            one_path<0, true>(s, path, walk, width, fresh);
+        for (int64_t c = 0; c < width; ++c)
+            for (int64_t j = 0; j < states; ++j) sums.A[(own + c) * states + j] += kept.grad_A[j * width + c];
+        last_set = path.set;
+    }
+}
+
+template <class Real>
+using Tile = void (*)(const sv_scan&, const sv_scan_gradients&, const Partial<Real>&, int64_t, int64_t, int64_t,
+                      int64_t, Real*);
+
+#define SV_BACKWARD(name, Real, X, Delta)                                                                      \
+    SV_CLONES void name(const sv_scan& s, const sv_scan_gradients& out, const Partial<Real>& sums,             \
+                        int64_t image, int64_t tile, int64_t first, int64_t width, Real* memory) {             \
+        backward_tile<Real, X, Delta>(s, out, sums, image, tile, first, width, memory);                        \
+    }
+SV_BACKWARD(backward_float, float, float, float)
+SV_BACKWARD(backward_half_delta, float, float, bfloat16)
+SV_BACKWARD(backward_half_x, float, bfloat16, float)
+SV_BACKWARD(backward_half, float, bfloat16, bfloat16)
+SV_BACKWARD(backward_double, double, double, double)
+
+// total[i] = sum over parts of part[i], in the order of the parts
+template <class Real>
+void add_up(const Real* parts, int64_t count, int64_t size, Real* total, int threads) {
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int64_t i = 0; i < size; ++i) {
+        Real sum = 0;
+        for (int64_t part = 0; part < count; ++part) sum += parts[part * size + i];
+        total[i] = sum;
+    }
+}
+
+template <class Real>
+int backward(const sv_scan& s, const sv_scan_gradients& out, Tile<Real> tile) {
+    const int64_t per_channel = s.tokens * (2 + 2 * s.states) * int64_t(sizeof(Real));
+    const int64_t fitting = per_channel ? scratch_target / per_channel : widest;
+    const Tiles tiles = tiles_of(s.channels, fitting >= 64 ? 64 : fitting >= 32 ? 32 : narrowest);
+    const int64_t sequence = s.images * s.sets * s.tokens * s.states, row = s.sets * s.channels;
+    const int64_t tasks = s.images * tiles.count;
+    try {
+        std::vector<Real> over_tiles(2 * tiles.count * sequence), over_images(s.images * row * (2 + s.states));
+        Partial<Real> sums;
+        sums.B = over_tiles.data();
+        sums.C = sums.B + tiles.count * sequence;
+        sums.A = over_images.data();
+        sums.D = sums.A + s.images * row * s.states;
+        sums.bias = sums.D + s.images * row;
+        bool failed = false;
+#pragma omp parallel num_threads(s.threads)
+        {
+            std::vector<Real> memory;
+            try {
+                memory.resize(std::max<int64_t>(Scratch<Real>::size(s.tokens, s.states, tiles.width), 1));
+            } catch (const std::bad_alloc&) {
+#pragma omp atomic write
+                failed = true;
+            }
+#pragma omp for schedule(static)
+            for (int64_t task = 0; task < tasks; ++task) {
+                if (memory.empty()) continue;
+                int64_t i = task % tiles.count, first = i * tiles.width;
+                tile(s, out, sums, task / tiles.count, i, first, std::min(tiles.width, s.channels - first), memory.data());
+            }
+        }
+        if (failed) return SV_OUT_OF_MEMORY;
+        add_up(sums.B, tiles.count, sequence, static_cast<Real*>(out.B), s.threads);
+        add_up(sums.C, tiles.count, sequence, static_cast<Real*>(out.C), s.threads);
+        add_up(sums.A, s.images, row * s.states, static_cast<Real*>(out.A), s.threads);
+        add_up(sums.D, s.images, row, static_cast<Real*>(out.D), s.threads);
+        add_up(sums.bias, s.images, row, static_cast<Real*>(out.bias), s.threads);
+        return SV_OK;
+    } catch (const std::bad_alloc&) {
+        return SV_OUT_OF_MEMORY;
+    }
+}
+
+}  // namespace
+}  // namespace sv
+
+int sv_scan_backward(const sv_scan* scan, const sv_scan_gradients* gradients) {
+    using namespace sv;
+    const sv_scan& s = *scan;
+    if (s.x_type == SV_FLOAT64) return backward<double>(s, *gradients, backward_double);
+    bool half_x = s.x_type == SV_BFLOAT16, half_delta = s.delta_type == SV_BFLOAT16;
+    Tile<float> tile = half_x ? (half_delta ? backward_half : backward_half_x) : half_delta ? backward_half_delta : backward_float;
+    return backward<float>(s, *gradients, tile);
+}

@@ -1,0 +1,39 @@
+"""Orders are permutations, or nothing runs: a kernel must never read outside its arrays."""
+
+from ctypes import c_int64
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from spectral_vmamba.ops.native import call, load_native, pointer
+
+
+def check_orders(orders: Int[Tensor, "b k l"]) -> None:
+    """Every row is a permutation of 0..l−1, else a ValueError names the first that is not. CPU: O(b·k·l)."""
+    if not _are_permutations(orders):
+        raise ValueError(_complaint(orders))
+
+
+def _are_permutations(orders: Tensor) -> bool:
+    if orders.device.type == "cpu" and load_native().library is not None:
+        rows = orders.to(torch.int64).contiguous()
+        sizes = c_int64(rows.shape[0] * rows.shape[1]), c_int64(rows.shape[2])
+        try:
+            call("sv_check_orders", pointer(rows), *sizes)
+        except ValueError:
+            return False
+        return True
+    return bool((orders.sort(-1).values == torch.arange(orders.shape[-1], device=orders.device)).all())
+
+
+def _complaint(orders: Tensor) -> str:
+    length = orders.shape[-1]
+    wrong = (orders.sort(-1).values != torch.arange(length, device=orders.device)).any(-1)
+    image, path = wrong.nonzero()[0].tolist()
+    row = orders[image, path]
+    outside = row[(row < 0) | (row >= length)]
+    problem = f"index {int(outside[0])} is outside" if len(outside) else "some indices are repeated and some missing"
+    return (
+        f"expected each row of orders to be a permutation of 0..{length - 1}; in image {image}, path {path} {problem}"
+    )
