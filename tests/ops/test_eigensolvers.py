@@ -15,8 +15,13 @@ from spectral_vmamba.ops.spectral import (
     smallest_eigenpairs,
     subspace,
 )
+from tests.native import needs_native
 
-ALL = [solver for solver in SOLVERS if solver != "auto"]
+ALL = ["dense", "arpack", "subspace", pytest.param("native", marks=needs_native)]
+
+
+def test_every_solver_is_tested_here():
+    assert {"auto", "native", *ALL[:3]} == set(SOLVERS)
 
 
 def laplacian_of(features, neighbors=5):

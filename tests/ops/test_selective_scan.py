@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from spectral_vmamba.ops.selective_scan import selective_scan
 from spectral_vmamba.ops.selective_scan.portable import linear_scan
+from tests.native import needs_native
 from tests.ops.scan_inputs import NAMES, leaves, scan_inputs
 
-FAST = ["portable", "auto"]
+FAST = ["portable", pytest.param("native", marks=needs_native)]
 SIZES = [
     {"l": 1},
     {"l": 2, "d": 1},
@@ -58,17 +59,22 @@ def test_forward_and_gradients_equal_the_reference(backend, size):
 
 
 @pytest.mark.parametrize("backend", FAST)
-def test_float32_is_as_accurate_as_the_sequential_loop(backend):
-    """Error against float64, at most twice the error that the plain float32 loop makes."""
-    tensors, orders = scan_inputs(l=196, d=24, k=8, g=8, n=2)
-    weight = torch.randn(tensors[0].shape, dtype=torch.float64)
-    exact = run("reference", tensors, orders, weight)
-    single = [tensor.float() for tensor in tensors]
-    loop, fast = (run(name, single, orders, weight.float()) for name in ("reference", backend))
-    for name, a, b, c in zip(["y", *NAMES], exact, loop, fast, strict=True):
-        error_loop, error_fast = ((value.double() - a).abs().max() for value in (b, c))
-        rounding = torch.finfo(torch.float32).eps * a.abs().max()
-        assert error_fast <= 2 * error_loop + rounding, name
+@pytest.mark.parametrize("states", [1, 2])
+def test_float32_is_as_accurate_as_the_sequential_loop(backend, states):
+    """Error against float64, at most twice the error that the plain float32 loop makes; root mean squares, because the
+    largest of a few hundred rounding errors is a matter of luck."""
+    names = ["y", *NAMES]
+    errors = {name: [0.0, 0.0] for name in names}
+    for seed in range(2):
+        tensors, orders = scan_inputs(l=196, d=24, k=8, g=8, n=states, seed=seed)
+        weight = torch.randn(tensors[0].shape, dtype=torch.float64)
+        exact = run("portable", tensors, orders, weight)
+        single = [tensor.float() for tensor in tensors]
+        for side, name in enumerate(("reference", backend)):
+            for which, a, b in zip(names, exact, run(name, single, orders, weight.float()), strict=True):
+                errors[which][side] += float((b.double() - a).square().sum())
+    for name, (loop, fast) in errors.items():
+        assert fast <= 4 * loop, name
 
 
 def test_gradients_by_finite_differences():

@@ -1,4 +1,4 @@
-"""Finding, loading and vetting the shared library. Nothing happens at import; a failure is a reason, not an exception."""
+"""Finding, loading and vetting the shared library. Nothing happens at import; a failure is a reason, not an error."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""The smallest non-trivial eigenpairs of normalised Laplacians, by three solvers behind one function.
+"""The smallest non-trivial eigenpairs of normalised Laplacians, by four solvers behind one function.
 
 An order is only as good as its eigenvector, so every solver works in float64 and returns its residuals, and a pair that
 did not converge is an error. A small residual alone does not show that no smaller eigenvalue was missed (Lanczos
@@ -6,36 +6,22 @@ started in one component of a disconnected graph never sees the others); each so
 """
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, get_args
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from spectral_vmamba.ops.spectral.arpack import arpack_eigenvectors
+from spectral_vmamba.ops.spectral.eigenpairs import LARGEST_RESIDUAL, ConvergenceError, Eigenpairs
+from spectral_vmamba.ops.spectral.sparse import native_eigenvectors
 from spectral_vmamba.ops.spectral.subspace import subspace_eigenvectors
 
-Solver = Literal["auto", "dense", "arpack", "subspace"]
+Solver = Literal["auto", "dense", "arpack", "native", "subspace"]
 SOLVERS: tuple[str, ...] = get_args(Solver)
 
-# ‖Lv − λv‖ that a returned pair may have. The error of its vector is at most this over the gap to the next value.
-LARGEST_RESIDUAL = 1e-11
 # Up to this many tokens the dense solver is about as fast as ARPACK, and has nothing to go wrong.
 DENSE_UP_TO = 256
-
-
-class Eigenpairs(NamedTuple):
-    values: Float[Tensor, "b m"]
-    vectors: Float[Tensor, "b m l"]
-    residuals: Float[Tensor, "b m"]
-
-
-class ConvergenceError(ArithmeticError):
-    """A solver stopped short; `.eigenpairs` holds what it had, residuals included."""
-
-    def __init__(self, message: str, eigenpairs: Eigenpairs):
-        super().__init__(message)
-        self.eigenpairs = eigenpairs
 
 
 def smallest_eigenpairs(
@@ -74,6 +60,7 @@ def dense_eigenvectors(laplacian: Tensor, trivial: Tensor, count: int) -> Float[
 _SOLVERS: dict[str, Callable[[Tensor, Tensor, int], Tensor]] = {
     "dense": dense_eigenvectors,
     "arpack": lambda laplacian, trivial, count: arpack_eigenvectors(laplacian, trivial, count, dense_eigenvectors),
+    "native": lambda laplacian, trivial, count: native_eigenvectors(laplacian, trivial, count, dense_eigenvectors),
     "subspace": subspace_eigenvectors,
 }
 

@@ -8,9 +8,11 @@ from spectral_vmamba.ops.grid import Grid
 from spectral_vmamba.ops.ranks import tied_ranks
 from spectral_vmamba.ops.spectral.canonical import EQUAL_ENTRIES, canonical_vectors, eigenspace_end
 from spectral_vmamba.ops.spectral.content import content_ranks
-from spectral_vmamba.ops.spectral.eigensolvers import Eigenpairs, Solver, smallest_eigenpairs
+from spectral_vmamba.ops.spectral.eigenpairs import Eigenpairs
+from spectral_vmamba.ops.spectral.eigensolvers import Solver, smallest_eigenpairs
 from spectral_vmamba.ops.spectral.graph import affinity
 from spectral_vmamba.ops.spectral.laplacian import normalised_laplacian
+from spectral_vmamba.ops.spectral.sparse import native_takes, neighbor_graphs, sparse_eigenpairs
 from spectral_vmamba.ops.traversal import Traversal
 
 # Graphs of a batch are handled in groups of at most this many matrix entries, to bound memory.
@@ -71,8 +73,7 @@ def _canonical_eigenvectors(features, content, squared_radii, node_ranks, wanted
     vectors = features.new_zeros(images, wanted, tokens)
     if images == 0 or count == 0:
         return vectors
-    laplacian, trivial = normalised_laplacian(affinity(features, neighbors))
-    pairs = smallest_eigenpairs(laplacian, trivial, min(count + _GUARD, tokens - 1), solver)
+    pairs, trivial = _eigenpairs(features, neighbors, count, solver)
     node_order = node_ranks.argsort(dim=-1, stable=True)
 
     def settle(pairs: Eigenpairs, i: slice) -> Tensor:
@@ -85,12 +86,26 @@ def _canonical_eigenvectors(features, content, squared_radii, node_ranks, wanted
         cut = eigenspace_end(pairs.values, count) == pairs.values.shape[-1]
         for image in cut.nonzero().flatten().tolist():
             i = slice(image, image + 1)
-            vectors[i, :count] = settle(_all_eigenpairs(laplacian[i], trivial[i]), i)
+            laplacian, null = normalised_laplacian(affinity(features[i], neighbors))
+            vectors[i, :count] = settle(smallest_eigenpairs(laplacian, null, tokens - 1, "dense"), i)
     return vectors
 
 
-def _all_eigenpairs(laplacian: Tensor, trivial: Tensor) -> Eigenpairs:
-    return smallest_eigenpairs(laplacian, trivial, laplacian.shape[-1] - 1, "dense")
+def _eigenpairs(features: Tensor, neighbors: int | None, count: int, solver: Solver) -> tuple[Eigenpairs, Tensor]:
+    """`count` pairs and a few more, and the trivial vectors; the native way through sparse graphs where it serves."""
+    tokens = features.shape[1]
+    more = min(count + _GUARD, tokens - 1)
+    sparse = features.device.type == "cpu" and neighbors is not None and neighbors < tokens // 4
+    if solver not in ("auto", "native") or not sparse or not native_takes(tokens, count):
+        laplacian, trivial = normalised_laplacian(affinity(features, neighbors))
+        return smallest_eigenpairs(laplacian, trivial, more, solver), trivial
+    pairs, trivial = sparse_eigenpairs(neighbor_graphs(features, neighbors), more, count)
+    for image in pairs.residuals.isinf().any(-1).nonzero().flatten().tolist():
+        i = slice(image, image + 1)
+        laplacian, trivial[i] = normalised_laplacian(affinity(features[i], neighbors))
+        for mine, other in zip(pairs, smallest_eigenpairs(laplacian, trivial[i], more, "auto"), strict=True):
+            mine[i] = other
+    return pairs, trivial
 
 
 def _check(features: Tensor, cells: Tensor, eigenvectors: int, neighbors: int | None) -> None:

@@ -1,0 +1,93 @@
+// Squared distances from some tokens to all, each a plain sum over channels: equal whichever of the two comes first,
+// exactly 0 between equal tokens, and blind to how tokens are numbered.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "platform.h"
+
+namespace sv {
+
+typedef double Lanes __attribute__((vector_size(32), aligned(8)));
+
+// The distinct tokens of an image. Patches of a blank background are equal to the bit, and stand as one from here on.
+class Tokens {
+  public:
+    static constexpr int64_t group = 8;  // tokens side by side in memory, two vectors
+    int64_t count, channels, padded;
+    std::vector<int32_t> owner;  // which distinct token each of the image's tokens is
+    std::vector<int32_t> sizes;  // how often each occurs, (count)
+    std::vector<double> rows;    // (count, channels), centred
+    std::vector<double> packed;  // (padded / group, channels, group)
+    std::vector<double> norms;   // squared, (padded)
+
+    Tokens(const double* features, int64_t all, int64_t channels) : channels(channels) {
+        find_distinct(features, all);
+        count = int64_t(sizes.size());
+        padded = (count + group - 1) / group * group;
+        packed.resize(padded * channels);
+        norms.resize(padded);
+        std::vector<double> mean(channels);
+        for (int64_t i = 0; i < count; ++i)
+            for (int64_t c = 0; c < channels; ++c) mean[c] += rows[i * channels + c] * sizes[i] / double(all);
+        for (int64_t i = 0; i < count; ++i)
+            for (int64_t c = 0; c < channels; ++c) {
+                double value = rows[i * channels + c] -= mean[c];
+                packed[(i / group * channels + c) * group + i % group] = value;
+                norms[i] += value * value;
+            }
+    }
+
+  private:
+    void find_distinct(const double* features, int64_t all) {
+        std::unordered_map<std::string_view, int32_t> seen;  // the bytes of a row
+        seen.reserve(all);
+        for (int64_t i = 0; i < all; ++i) {
+            const double* row = features + i * channels;
+            std::string_view bytes(reinterpret_cast<const char*>(row), channels * sizeof(double));
+            auto place = seen.find(bytes);
+            if (place == seen.end()) {
+                place = seen.emplace(bytes, int32_t(sizes.size())).first;
+                sizes.push_back(0);
+                rows.insert(rows.end(), row, row + channels);
+            }
+            owner.push_back(place->second);
+            ++sizes[place->second];
+        }
+    }
+};
+
+// out (count, padded): from tokens first, first + 1, …; entries past the last token mean nothing.
+template <int64_t number>
+SV_INLINE void squared_distances(const Tokens& tokens, int64_t first, double same, double* out) {
+    const int64_t channels = tokens.channels;
+    const double* from = tokens.rows.data() + first * channels;
+    for (int64_t block = 0; block < tokens.padded; block += Tokens::group) {
+        const double* to = tokens.packed.data() + block * channels;
+        Lanes low[number] = {}, high[number] = {};
+        for (int64_t c = 0; c < channels; ++c) {
+            Lanes to_low, to_high;
+            std::memcpy(&to_low, to + c * Tokens::group, sizeof(Lanes));
+            std::memcpy(&to_high, to + c * Tokens::group + 4, sizeof(Lanes));
+            for (int64_t i = 0; i < number; ++i) {
+                Lanes a = to_low - from[i * channels + c], b = to_high - from[i * channels + c];
+                low[i] += a * a;
+                high[i] += b * b;
+            }
+        }
+        for (int64_t i = 0; i < number; ++i) {
+            std::memcpy(out + i * tokens.padded + block, &low[i], sizeof(Lanes));
+            std::memcpy(out + i * tokens.padded + block + 4, &high[i], sizeof(Lanes));
+        }
+    }
+    for (int64_t i = 0; i < number; ++i) {
+        double *row = out + i * tokens.padded, own = tokens.norms[first + i];
+        for (int64_t j = 0; j < tokens.count; ++j) row[j] = row[j] <= same * (own + tokens.norms[j]) ? 0.0 : row[j];
+    }
+}
+
+}  // namespace sv

@@ -1,0 +1,244 @@
+#include "graph.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <new>
+#include <numeric>
+
+#include "distances.h"
+
+namespace sv {
+namespace {
+
+constexpr double infinite = std::numeric_limits<double>::infinity();
+
+struct Edge {
+    int32_t from, to;
+    double squared;
+};
+
+struct Graph {
+    std::vector<int32_t> owner, sizes;
+    std::vector<int64_t> offsets;
+    std::vector<int32_t> columns;
+    std::vector<double> weights;
+};
+
+SV_CLONES void four_rows(const Tokens& tokens, int64_t first, double same, double* out) {
+    squared_distances<4>(tokens, first, same, out);
+}
+
+SV_CLONES void one_row(const Tokens& tokens, int64_t token, double same, double* out) {
+    squared_distances<1>(tokens, token, same, out);
+}
+
+SV_CLONES double sum_of_roots(const double* squared, const int32_t* sizes, int64_t count) {
+    double sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < count; ++i) sum += std::sqrt(squared[i]) * sizes[i];
+    return sum;
+}
+
+// The k-th smallest entry, each counted as often as its size says, after `zeros` zeros; `nearest` is room for k.
+double kth_smallest(const double* row, const std::vector<int32_t>& sizes, int64_t k, int64_t zeros,
+                    std::vector<double>& nearest) {
+    if (zeros >= k) return 0;
+    k -= zeros;
+    nearest.assign(k, infinite);
+    for (size_t i = 0; i < sizes.size(); ++i)
+        for (int32_t copy = 0; copy < sizes[i] && row[i] < nearest[k - 1]; ++copy) {
+            int64_t place = k - 1;
+            for (; place > 0 && nearest[place - 1] > row[i]; --place) nearest[place] = nearest[place - 1];
+            nearest[place] = row[i];
+        }
+    return nearest[k - 1];
+}
+
+struct Neighborhood {
+    std::vector<Edge> edges;  // from each token to its nearest, ties included
+    double mean;              // distance over all pairs
+};
+
+// Who is near hangs on σ, known only after all pairs: so first everyone who may be near, by a bound on σ.
+Neighborhood nearest_neighbors(const Tokens& tokens, const sv_graph_options& o) {
+    const int64_t count = tokens.count, strip = 4;
+    double longest = *std::max_element(tokens.norms.begin(), tokens.norms.end()), sum = 0;
+    const double bound = o.tie * 4 * longest;
+    std::vector<double> squared(strip * tokens.padded), nearest, last(count);
+    Neighborhood found;
+    for (int64_t first = 0; first < count; first += strip) {
+        const int64_t rows = std::min(strip, count - first);
+        if (rows == strip)
+            four_rows(tokens, first, o.same, squared.data());
+        else
+            for (int64_t i = 0; i < rows; ++i) one_row(tokens, first + i, o.same, squared.data() + i * tokens.padded);
+        for (int64_t i = 0; i < rows; ++i) {
+            const int64_t token = first + i;
+            double* row = squared.data() + i * tokens.padded;
+            sum += sum_of_roots(row, tokens.sizes.data(), count) * tokens.sizes[token];
+            row[token] = infinite;
+            last[token] = kth_smallest(row, tokens.sizes, o.neighbors, tokens.sizes[token] - 1, nearest);
+            for (int64_t j = 0; j < count; ++j)
+                if (row[j] <= last[token] + bound) found.edges.push_back({int32_t(token), int32_t(j), row[j]});
+        }
+    }
+    found.mean = sum / double(o.tokens * (o.tokens - 1));
+    const double slack = o.tie * found.mean * found.mean;
+    std::erase_if(found.edges, [&](const Edge& edge) { return edge.squared > last[edge.from] + slack; });
+    return found;
+}
+
+bool connected(const std::vector<Edge>& edges, int64_t count) {
+    std::vector<int32_t> parent(count);
+    std::iota(parent.begin(), parent.end(), 0);
+    auto root = [&](int32_t token) {
+        while (parent[token] != token) token = parent[token] = parent[parent[token]];
+        return token;
+    };
+    int64_t pieces = count;
+    for (const Edge& edge : edges) {
+        int32_t a = root(edge.from), b = root(edge.to);
+        if (a == b) continue;
+        parent[a] = b;
+        --pieces;
+    }
+    return pieces == 1;
+}
+
+// Prim's tree over all pairs: each token's parent, in the order in which tokens joined.
+std::vector<Edge> spanning_tree(const Tokens& tokens, double same) {
+    const int64_t count = tokens.count;
+    std::vector<double> row(tokens.padded), nearest(count, infinite);
+    std::vector<int32_t> parent(count, 0);
+    std::vector<char> joined(count, 0);
+    std::vector<Edge> tree;
+    for (int64_t token = 0; int64_t(tree.size()) < count - 1;) {
+        joined[token] = 1;
+        one_row(tokens, token, same, row.data());
+        int64_t next = -1;
+        for (int64_t j = 0; j < count; ++j) {
+            if (joined[j]) continue;
+            if (row[j] < nearest[j]) nearest[j] = row[j], parent[j] = int32_t(token);
+            if (next < 0 || nearest[j] < nearest[next]) next = j;
+        }
+        tree.push_back({parent[next], int32_t(next), nearest[next]});
+        token = next;
+    }
+    return tree;
+}
+
+// Every edge of some minimum spanning tree: those no longer than the longest step on the tree's way between their ends.
+void add_spanning_edges(const Tokens& tokens, const sv_graph_options& o, double slack, std::vector<Edge>& edges) {
+    const int64_t count = tokens.count;
+    const std::vector<Edge> tree = spanning_tree(tokens, o.same);
+    std::vector<std::vector<std::pair<int32_t, double>>> touching(count);
+    for (const Edge& edge : tree) {
+        touching[edge.from].push_back({edge.to, edge.squared});
+        touching[edge.to].push_back({edge.from, edge.squared});
+    }
+    std::vector<double> row(tokens.padded), longest(count);
+    std::vector<int32_t> stack;
+    for (int64_t source = 0; source < count; ++source) {
+        std::fill(longest.begin(), longest.end(), -1.0);
+        longest[source] = 0;
+        stack.assign(1, int32_t(source));
+        while (!stack.empty()) {
+            int32_t token = stack.back();
+            stack.pop_back();
+            for (auto [next, squared] : touching[token])
+                if (longest[next] < 0) {
+                    longest[next] = std::max(longest[token], squared);
+                    stack.push_back(next);
+                }
+        }
+        one_row(tokens, source, o.same, row.data());
+        for (int64_t j = 0; j < count; ++j)
+            if (j != source && row[j] <= longest[j] + slack) edges.push_back({int32_t(source), int32_t(j), row[j]});
+    }
+}
+
+Graph symmetric(const Tokens& tokens, const std::vector<Edge>& edges, double mean, double weakest) {
+    const int64_t count = tokens.count;
+    const double scale = mean > 0 ? 2 * mean * mean : 1;
+    std::vector<int64_t> place(count + 1);
+    for (const Edge& edge : edges) ++place[edge.from + 1], ++place[edge.to + 1];
+    std::partial_sum(place.begin(), place.end(), place.begin());
+    std::vector<std::pair<int32_t, double>> entries(2 * edges.size());
+    std::vector<int64_t> next(place.begin(), place.end() - 1);
+    for (const Edge& edge : edges) {
+        entries[next[edge.from]++] = {edge.to, edge.squared};
+        entries[next[edge.to]++] = {edge.from, edge.squared};
+    }
+    Graph graph{tokens.owner, tokens.sizes, {0}, {}, {}};
+    for (int64_t token = 0; token < count; ++token) {
+        auto begin = entries.begin() + place[token], end = entries.begin() + place[token + 1];
+        std::sort(begin, end);
+        end = std::unique(begin, end);  // found from both sides; the distance is the same to the bit
+        for (auto entry = begin; entry != end; ++entry) {
+            graph.columns.push_back(entry->first);
+            graph.weights.push_back(std::max(std::exp(-entry->second / scale), weakest));
+        }
+        graph.offsets.push_back(int64_t(graph.columns.size()));
+    }
+    return graph;
+}
+
+Graph neighbor_graph(const double* features, const sv_graph_options& o) {
+    const Tokens tokens(features, o.tokens, o.channels);
+    Neighborhood near = nearest_neighbors(tokens, o);
+    if (!connected(near.edges, tokens.count)) add_spanning_edges(tokens, o, o.tie * near.mean * near.mean, near.edges);
+    return symmetric(tokens, near.edges, near.mean, o.weakest);
+}
+
+}  // namespace
+}  // namespace sv
+
+struct sv_graphs {
+    std::vector<sv::Graph> images;
+};
+
+int sv_neighbor_graphs(const sv_graph_options* options, const double* features, sv_graphs** graphs) {
+    const sv_graph_options& o = *options;
+    if (o.neighbors < 1 || o.neighbors >= o.tokens - 1) return SV_BAD_INPUT;
+    bool failed = false;
+    try {
+        *graphs = new sv_graphs{std::vector<sv::Graph>(o.images)};
+    } catch (const std::bad_alloc&) {
+        return SV_OUT_OF_MEMORY;
+    }
+#pragma omp parallel for num_threads(o.threads) schedule(dynamic)
+    for (int64_t image = 0; image < o.images; ++image) try {
+            (*graphs)->images[image] = sv::neighbor_graph(features + image * o.tokens * o.channels, o);
+        } catch (const std::bad_alloc&) {
+#pragma omp atomic write
+            failed = true;
+        }
+    if (!failed) return SV_OK;
+    sv_graphs_free(*graphs);
+    *graphs = nullptr;
+    return SV_OUT_OF_MEMORY;
+}
+
+int64_t sv_graphs_entries(const sv_graphs* graphs) {
+    int64_t entries = 0;
+    for (const sv::Graph& graph : graphs->images) entries += int64_t(graph.columns.size());
+    return entries;
+}
+
+void sv_graphs_copy(const sv_graphs* graphs, const sv_graph_arrays* arrays) {
+    sv_graph_arrays out = *arrays;
+    int64_t before = 0;
+    for (const sv::Graph& graph : graphs->images) {
+        const size_t tokens = graph.owner.size(), nodes = graph.sizes.size();
+        *out.nodes++ = int64_t(nodes);
+        out.owner = std::copy(graph.owner.begin(), graph.owner.end(), out.owner);
+        out.sizes = std::fill_n(std::copy(graph.sizes.begin(), graph.sizes.end(), out.sizes), tokens - nodes, 0);
+        for (size_t row = 0; row <= tokens; ++row) *out.offsets++ = before + graph.offsets[std::min(row, nodes)];
+        out.columns = std::copy(graph.columns.begin(), graph.columns.end(), out.columns);
+        out.weights = std::copy(graph.weights.begin(), graph.weights.end(), out.weights);
+        before += int64_t(graph.columns.size());
+    }
+}
+
+void sv_graphs_free(sv_graphs* graphs) { delete graphs; }
