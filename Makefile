@@ -9,7 +9,7 @@ help:
 	@echo "make demo       set up, then show the method on real photographs (pictures in demo/)"
 	@echo "make test       set up, then run the tests"
 	@echo "make test-slow  the tests that take minutes each"
-	@echo "make bench      time the operators' backends and solvers against each other"
+	@echo "make bench      time it against other ways to do the same (numbers and pictures in benchmarks/results/)"
 	@echo "make fix        format, lint, check types"
 	@echo "make clean      remove .venv and caches"
 
@@ -29,7 +29,8 @@ test-slow: $(INSTALLED)
 	$(BIN)/python -m pytest -m slow
 
 bench: $(INSTALLED)
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt "mambapy==1.2.0" --no-deps
+	$(BIN)/spectral-vmamba bench --output benchmarks/results
 
 fix: $(INSTALLED)
 	$(BIN)/ruff format .

@@ -12,7 +12,8 @@ import spectral_vmamba
 ROOT = Path(spectral_vmamba.__file__).parent
 # Each package may import those to its right.
 ALLOWED = {
-    "cli": {"engine", "analysis", "testing", "data", "models", "layers", "ops"},
+    "cli": {"bench", "engine", "analysis", "testing", "data", "models", "layers", "ops"},
+    "bench": {"analysis", "testing", "data", "models", "layers", "ops"},
     "engine": {"testing", "data", "models", "layers", "ops"},
     "analysis": {"testing", "data", "models", "layers", "ops"},
     "testing": {"ops"},

@@ -8,6 +8,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from spectral_vmamba.layers.folding import fold_norms
+
 
 def pad_to_patches(images: Float[Tensor, "b c H W"], patch_size: int) -> Float[Tensor, "b c H2 W2"]:
     """Zero-pad to whole patches, evenly on both sides; the odd pixel goes right and below.
@@ -49,11 +51,13 @@ class FrozenStem(nn.Module):
     Gradients still pass through to images that ask for them. `requires_grad_(True)` on the whole model thaws it.
     """
 
-    def __init__(self, body: nn.Module, channels: int):
+    def __init__(self, body: nn.Module, channels: int, in_chans: int = 3):
         super().__init__()
         self.body = body.requires_grad_(False)
         self.channels = channels
         self.train(False)
+        weight = next(body.parameters())
+        fold_norms(self.body, torch.zeros(1, in_chans, 64, 64, device=weight.device, dtype=weight.dtype))
 
     def train(self, mode: bool = True) -> "FrozenStem":
         return super().train(False)

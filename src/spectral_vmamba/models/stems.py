@@ -22,7 +22,7 @@ def build_stem(config: SpectralConfig, in_chans: int) -> ConvStem | FrozenStem:
     if kind != "timm" or not name:
         raise ValueError(f"expected a stem 'conv' or 'timm:NAME', got {config.stem!r}")
     body, channels = _timm_network(name, config.patch_size, in_chans, config.stem_weights)
-    return FrozenStem(_LastMap(body), channels)
+    return FrozenStem(_LastMap(body), channels, in_chans)
 
 
 def stem_normalisation(stem: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
