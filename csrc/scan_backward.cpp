@@ -1,6 +1,6 @@
 // With g = dL/dy the adjoint state runs backwards, adjoint_t = C_t g_t + decay_{t+1} adjoint_{t+1}; every gradient is
-// then local. States are computed again, tile by tile, into scratch that fits the second-level cache for images of
-// common size.
+// then local. States are computed again, tile by tile and, along a path, chunk by chunk: a first walk keeps only the
+// states at the chunks' starts, and scratch stays near the second-level cache however many tokens there are.
 #include <algorithm>
 #include <new>
 #include <vector>
@@ -11,26 +11,42 @@
 namespace sv {
 namespace {
 
-constexpr int64_t widest = 64, narrowest = 16;
-constexpr int64_t scratch_target = 256 * 1024;
+constexpr int64_t widest = 64;
+constexpr int64_t scratch_target = 1024 * 1024;  // bytes; measured: larger ones go past the caches, smaller ones restart
 
-// What a task keeps of one path, per token: Δ and its slope, and per state the decay and h.
+struct Chunks {
+    int64_t length, count;  // the last may be shorter
+
+    Chunks(int64_t tokens, int64_t states, int64_t real) {
+        const int64_t most = std::max<int64_t>(scratch_target / (real * widest * (2 + 2 * states)), 16);
+        count = std::max<int64_t>((tokens + most - 1) / most, 1);
+        length = (tokens + count - 1) / count;
+    }
+};
+
+// What a task keeps: of a chunk, per token, Δ and its slope, and per state the decay and h; of a path the states that
+// chunks start from.
 template <class Real>
 struct Scratch {
-    Real *step, *slope, *decay, *h, *adjoint, *A, *grad_A;
+    Real *step, *slope, *decay, *h, *starts, *adjoint, *A, *grad_A;
 
-    static int64_t size(int64_t tokens, int64_t states, int64_t width) {
-        return width * (tokens * (2 + 2 * states) + 3 * states);
+    static int64_t size(const Chunks& chunks, int64_t states, int64_t width) {
+        return width * (chunks.length * (2 + 2 * states) + (chunks.count + 3) * states);
     }
-    Scratch(Real* memory, int64_t tokens, int64_t states, int64_t width) {
+    Scratch(Real* memory, const Chunks& chunks, int64_t states, int64_t width) {
         step = memory;
-        slope = step + tokens * width;
-        decay = slope + tokens * width;
-        h = decay + tokens * states * width;
-        adjoint = h + tokens * states * width;
+        slope = step + chunks.length * width;
+        decay = slope + chunks.length * width;
+        h = decay + chunks.length * states * width;
+        starts = h + chunks.length * states * width;
+        adjoint = starts + chunks.count * states * width;
         A = adjoint + states * width;
         grad_A = A + states * width;
     }
+};
+
+struct Span {
+    int64_t chunk, begin, end;
 };
 
 // Partial sums that tasks own alone: over channels (per tile) for B and C, over images for A, D and bias.
@@ -51,58 +67,112 @@ struct Walk {
 };
 
 template <int64_t width_if_fixed, bool one_state, class Real, class X, class Delta>
-SV_INLINE void recompute_states(const sv_scan& s, const Path<Real, X, Delta>& path, const Walk<Real>& w, int64_t tile) {
+SV_INLINE void recompute_states(const sv_scan& s, const Path<Real, X, Delta>& path, const Walk<Real>& w, int64_t tile,
+                                Span span) {
     const int64_t width = width_if_fixed ? width_if_fixed : tile, states = one_state ? 1 : s.states;
-    std::fill_n(w.kept.adjoint, states * width, Real(0));  // lends its place to h_{-1} = 0
-    const Real *before = w.kept.adjoint, *bias = w.bias;
-    for (int64_t t = 0; t < s.tokens; ++t) {
-        if (t + lookahead < s.tokens) prefetch(path.delta + path.order[t + lookahead] * s.delta_token, width);
+    const Real *before = w.kept.starts + span.chunk * states * width, *__restrict bias = w.bias;
+    alignas(cache_line) Real z[widest];
+    for (int64_t t = span.begin; t < span.end; ++t) {
+        const int64_t kept = t - span.begin;
+        if (t + lookahead < s.tokens) {
+            prefetch(path.delta + path.order[t + lookahead] * s.delta_token, width);
+            prefetch(path.x + path.order[t + lookahead] * s.x_token, width);
+        }
         int64_t token = path.order[t];
         const X* __restrict x = path.x + token * s.x_token;
         const Delta* __restrict delta = path.delta + token * s.delta_token;
-        Real *__restrict step = w.kept.step + t * width, *__restrict slope = w.kept.slope + t * width;
-        for (int64_t c = 0; c < width; ++c) {
-            Softplus<Real> soft = softplus_and_slope(load(delta[c]) + bias[c]);
-            step[c] = soft.value;
-            slope[c] = soft.slope;
-        }
+        Real *__restrict step = w.kept.step + kept * width, *__restrict slope = w.kept.slope + kept * width;
+        // Short loops: a processor overlaps more of short chains than of long ones.
+        for (int64_t c = 0; c < width; ++c) z[c] = decaying_exponential(-std::fabs(load(delta[c]) + bias[c]));
+        for (int64_t c = 0; c < width; ++c) step[c] = positive_part(load(delta[c]) + bias[c]) + log_one_plus(z[c]);
+        for (int64_t c = 0; c < width; ++c)
+            slope[c] = (load(delta[c]) + bias[c] < Real(0) ? z[c] : Real(1)) / (Real(1) + z[c]);
         for (int64_t j = 0; j < states; ++j) {
             Real B_t = path.B[token * states + j];
             const Real *A = w.kept.A + j * width, *before_j = before + j * width;
-            Real* __restrict decay = w.kept.decay + (t * states + j) * width;
-            Real* __restrict h = w.kept.h + (t * states + j) * width;
-            for (int64_t c = 0; c < width; ++c) {
-                decay[c] = exponential(step[c] * A[c]);
-                h[c] = decay[c] * before_j[c] + step[c] * load(x[c]) * B_t;
-            }
+            Real* __restrict decay = w.kept.decay + (kept * states + j) * width;
+            Real* __restrict h = w.kept.h + (kept * states + j) * width;
+            if (one_state)  // chosen only where no A is above zero
+                for (int64_t c = 0; c < width; ++c) decay[c] = decaying_exponential(step[c] * A[c]);
+            else
+                for (int64_t c = 0; c < width; ++c) decay[c] = exponential(step[c] * A[c]);
+            for (int64_t c = 0; c < width; ++c) h[c] = decay[c] * before_j[c] + step[c] * load(x[c]) * B_t;
         }
-        before = w.kept.h + t * states * width;
+        before = w.kept.h + kept * states * width;
     }
 }
 
-// `fresh`: no earlier path has written this parameter set's grad_delta.
-template <int64_t width_if_fixed, bool one_state, bool fresh, class Real, class X, class Delta>
-SV_INLINE void walk_back(const sv_scan& s, const Path<Real, X, Delta>& path, const Walk<Real>& w, int64_t tile) {
-    const int64_t width = width_if_fixed ? width_if_fixed : tile, states = one_state ? 1 : s.states;
-    alignas(cache_line) Real through_B[widest], through_A[widest], none[widest] = {};
-    const Real* __restrict D = w.D;
-    Real *__restrict grad_D = w.grad_D, *__restrict grad_bias = w.grad_bias;
-    std::fill_n(w.kept.adjoint, states * width, Real(0));
-    for (int64_t t = s.tokens - 1; t >= 0; --t) {
+// The walk back with one state per channel: everything of a channel in one loop.
+template <int64_t width_if_fixed, bool fresh, class Real, class X, class Delta>
+SV_INLINE void walk_back_one_state(const sv_scan& s, const Path<Real, X, Delta>& path, const Walk<Real>& w,
+                                   int64_t tile, Span span) {
+    const int64_t width = width_if_fixed ? width_if_fixed : tile;
+    const Real *__restrict D = w.D, *__restrict A = w.kept.A;
+    Real *__restrict grad_D = w.grad_D, *__restrict grad_bias = w.grad_bias, *__restrict grad_A = w.kept.grad_A;
+    Real* __restrict carried = w.kept.adjoint;
+    for (int64_t t = span.end - 1; t >= span.begin; --t) {
+        const int64_t kept = t - span.begin;
         if (t >= lookahead) {
             int64_t ahead = path.order[t - lookahead] * s.channels;
             prefetch(w.grad_y + ahead, width);
             prefetch(w.grad_delta + ahead, width);
+            prefetch(w.grad_x + ahead, width);
+        }
+        const int64_t token = path.order[t];
+        const X* __restrict x = path.x + token * s.x_token;
+        const Real* __restrict g = w.grad_y + token * s.channels;
+        const Real *__restrict step = w.kept.step + kept * width, *__restrict slope = w.kept.slope + kept * width;
+        const Real *__restrict decay = w.kept.decay + kept * width, *__restrict h = w.kept.h + kept * width;
+        const Real* __restrict before = kept ? h - width : w.kept.starts + span.chunk * width;
+        Real* __restrict grad_x = w.grad_x + token * s.channels;
+        Real* __restrict grad_delta = w.grad_delta + token * s.channels;
+        const Real B = path.B[token], C = path.C[token];
+        Real sum_B = 0, sum_C = 0;
+#pragma omp simd reduction(+ : sum_B, sum_C)
+        for (int64_t c = 0; c < width; ++c) {
+            const Real x_t = load(x[c]), adjoint = C * g[c] + carried[c], decayed = adjoint * decay[c];
+            const Real exponent = decayed * before[c], through_B = adjoint * B;
+            const Real raw = (through_B * x_t + exponent * A[c]) * slope[c];
+            carried[c] = decayed;
+            grad_A[c] += exponent * step[c];
+            grad_x[c] += D[c] * g[c] + through_B * step[c];
+            grad_delta[c] = fresh ? raw : grad_delta[c] + raw;
+            grad_bias[c] += raw;
+            grad_D[c] += g[c] * x_t;
+            sum_B += adjoint * (step[c] * x_t);
+            sum_C += g[c] * h[c];
+        }
+        w.grad_B[token] += sum_B;
+        w.grad_C[token] += sum_C;
+    }
+}
+
+// `fresh`: no earlier path has written this parameter set's grad_delta.
+template <bool fresh, class Real, class X, class Delta>
+SV_INLINE void walk_back(const sv_scan& s, const Path<Real, X, Delta>& path, const Walk<Real>& w, int64_t width,
+                         Span span) {
+    const int64_t states = s.states;
+    alignas(cache_line) Real through_B[widest], through_A[widest];
+    const Real* __restrict D = w.D;
+    Real *__restrict grad_D = w.grad_D, *__restrict grad_bias = w.grad_bias;
+    for (int64_t t = span.end - 1; t >= span.begin; --t) {
+        const int64_t kept = t - span.begin;
+        if (t >= lookahead) {
+            int64_t ahead = path.order[t - lookahead] * s.channels;
+            prefetch(w.grad_y + ahead, width);
+            prefetch(w.grad_delta + ahead, width);
+            prefetch(w.grad_x + ahead, width);
         }
         int64_t token = path.order[t];
         const X* __restrict x = path.x + token * s.x_token;
         const Real* __restrict g = w.grad_y + token * s.channels;
-        const Real *__restrict step = w.kept.step + t * width, *__restrict slope = w.kept.slope + t * width;
+        const Real *__restrict step = w.kept.step + kept * width, *__restrict slope = w.kept.slope + kept * width;
         for (int64_t j = 0; j < states; ++j) {
             Real B_t = path.B[token * states + j], C_t = path.C[token * states + j], sum_B = 0, sum_C = 0;
-            const Real* __restrict decay = w.kept.decay + (t * states + j) * width;
-            const Real* __restrict h = w.kept.h + (t * states + j) * width;
-            const Real* __restrict before = t ? h - states * width : none;
+            const Real* __restrict decay = w.kept.decay + (kept * states + j) * width;
+            const Real* __restrict h = w.kept.h + (kept * states + j) * width;
+            const Real* __restrict before =
+                kept ? h - states * width : w.kept.starts + (span.chunk * states + j) * width;
             const Real* __restrict A = w.kept.A + j * width;
             // decay_{t+1} adjoint_{t+1} on entry, decay_t adjoint_t on exit
             Real *__restrict carried = w.kept.adjoint + j * width, *__restrict grad_A = w.kept.grad_A + j * width;
@@ -148,19 +218,40 @@ SV_INLINE void walk_back(const sv_scan& s, const Path<Real, X, Delta>& path, con
 }
 
 template <int64_t width_if_fixed, bool one_state, class Real, class X, class Delta>
-SV_INLINE void one_path(const sv_scan& s, const Path<Real, X, Delta>& path, const Walk<Real>& w, int64_t tile, bool fresh) {
-    recompute_states<width_if_fixed, one_state>(s, path, w, tile);
-    if (fresh)
-        walk_back<width_if_fixed, one_state, true>(s, path, w, tile);
-    else
-        walk_back<width_if_fixed, one_state, false>(s, path, w, tile);
+SV_INLINE void one_path(const sv_scan& s, const Path<Real, X, Delta>& path, const Walk<Real>& w, int64_t tile,
+                        const Chunks& chunks, bool fresh) {
+    const int64_t row = s.states * tile;
+    auto span = [&](int64_t chunk) {
+        return Span{chunk, chunk * chunks.length, std::min((chunk + 1) * chunks.length, s.tokens)};
+    };
+    std::fill_n(w.kept.starts, row, Real(0));
+    for (int64_t chunk = 0; chunk + 1 < chunks.count; ++chunk) {
+        recompute_states<width_if_fixed, one_state>(s, path, w, tile, span(chunk));
+        std::copy_n(w.kept.h + (chunks.length - 1) * row, row, w.kept.starts + (chunk + 1) * row);
+    }
+    std::fill_n(w.kept.adjoint, row, Real(0));
+    for (int64_t chunk = chunks.count - 1; chunk >= 0; --chunk) {
+        recompute_states<width_if_fixed, one_state>(s, path, w, tile, span(chunk));
+        if constexpr (one_state) {
+            if (fresh)
+                walk_back_one_state<width_if_fixed, true>(s, path, w, tile, span(chunk));
+            else
+                walk_back_one_state<width_if_fixed, false>(s, path, w, tile, span(chunk));
+        } else {
+            if (fresh)
+                walk_back<true>(s, path, w, tile, span(chunk));
+            else
+                walk_back<false>(s, path, w, tile, span(chunk));
+        }
+    }
 }
 
 template <class Real, class X, class Delta>
 SV_INLINE void backward_tile(const sv_scan& s, const sv_scan_gradients& out, const Partial<Real>& sums, int64_t image,
                              int64_t tile, int64_t first, int64_t width, Real* memory) {
     const int64_t states = s.states, plane = s.tokens * s.channels;
-    Scratch<Real> kept(memory, s.tokens, states, width);
+    const Chunks chunks(s.tokens, states, sizeof(Real));
+    Scratch<Real> kept(memory, chunks, states, width);
     Real* grad_x = static_cast<Real*>(out.x) + image * plane + first;
     for (int64_t token = 0; token < s.tokens; ++token) std::fill_n(grad_x + token * s.channels, width, Real(0));
     int64_t last_set = -1;
@@ -178,22 +269,22 @@ SV_INLINE void backward_tile(const sv_scan& s, const sv_scan_gradients& out, con
                               sums.D + own,
                               sums.bias + own,
                               kept};
+        bool decays = true;
         for (int64_t c = 0; c < width; ++c)
             for (int64_t j = 0; j < states; ++j) {
                 kept.A[j * width + c] = static_cast<const Real*>(s.A)[(row + c) * states + j];
                 kept.grad_A[j * width + c] = 0;
+                decays = decays && kept.A[j * width + c] <= 0;
             }
         const bool fresh = path.set != last_set;
-        if (states != 1)
-            one_path<0, false>(s, path, walk, width, fresh);
-        else if (width == widest)
-            one_path<widest, true>(s, path, walk, width, fresh);
+        if (states != 1 || !decays)
+            one_path<0, false>(s, path, walk, width, chunks, fresh);
+        else if (width == 64)
+            one_path<64, true>(s, path, walk, width, chunks, fresh);
         else if (width == 32)
-            one_path<32, true>(s, path, walk, width, fresh);
-        else if (width == narrowest)
-            one_path<narrowest, true>(s, path, walk, width, fresh);
+            one_path<32, true>(s, path, walk, width, chunks, fresh);
         else
-            one_path<0, true>(s, path, walk, width, fresh);
+            one_path<0, true>(s, path, walk, width, chunks, fresh);
         for (int64_t c = 0; c < width; ++c)
             for (int64_t j = 0; j < states; ++j) sums.A[(own + c) * states + j] += kept.grad_A[j * width + c];
         last_set = path.set;
@@ -228,9 +319,8 @@ void add_up(const Real* parts, int64_t count, int64_t size, Real* total, int thr
 
 template <class Real>
 int backward(const sv_scan& s, const sv_scan_gradients& out, Tile<Real> tile) {
-    const int64_t per_channel = s.tokens * (2 + 2 * s.states) * int64_t(sizeof(Real));
-    const int64_t fitting = per_channel ? scratch_target / per_channel : widest;
-    const Tiles tiles = tiles_of(s.channels, fitting >= 64 ? 64 : fitting >= 32 ? 32 : narrowest);
+    const Tiles tiles = tiles_of(s.channels, widest);
+    const Chunks chunks(s.tokens, s.states, sizeof(Real));
     const int64_t sequence = s.images * s.sets * s.tokens * s.states, row = s.sets * s.channels;
     const int64_t tasks = s.images * tiles.count;
     try {
@@ -246,7 +336,7 @@ int backward(const sv_scan& s, const sv_scan_gradients& out, Tile<Real> tile) {
         {
             std::vector<Real> memory;
             try {
-                memory.resize(std::max<int64_t>(Scratch<Real>::size(s.tokens, s.states, tiles.width), 1));
+                memory.resize(Scratch<Real>::size(chunks, s.states, tiles.width));
             } catch (const std::bad_alloc&) {
 #pragma omp atomic write
                 failed = true;

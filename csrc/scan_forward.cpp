@@ -24,15 +24,23 @@ SV_INLINE void walk_one_state(const sv_scan& s, const Path<Real, X, Delta>& path
     const int64_t width = width_if_fixed ? width_if_fixed : tile;
     const Real *__restrict A = parameters.A, *__restrict bias = parameters.bias;
     Real* __restrict h = parameters.h;
+    alignas(cache_line) Real z[widest], step[widest];
     for (int64_t t = 0; t < s.tokens; ++t) {
-        if (t + lookahead < s.tokens) prefetch(path.delta + path.order[t + lookahead] * s.delta_token, width);
+        if (t + lookahead < s.tokens) {
+            int64_t ahead = path.order[t + lookahead];
+            prefetch(path.delta + ahead * s.delta_token, width);
+            prefetch(path.x + ahead * s.x_token, width);
+            prefetch(y + ahead * s.channels, width);
+        }
         int64_t token = path.order[t];
         const X* __restrict x = path.x + token * s.x_token;
         const Delta* __restrict delta = path.delta + token * s.delta_token;
         Real *__restrict y_t = y + token * s.channels, B = path.B[token], C = path.C[token];
+        // In three loops: the chain of one channel is some 150 cycles long, and a processor overlaps more short ones.
+        for (int64_t c = 0; c < width; ++c) z[c] = decaying_exponential(-std::fabs(load(delta[c]) + bias[c]));
+        for (int64_t c = 0; c < width; ++c) step[c] = positive_part(load(delta[c]) + bias[c]) + log_one_plus(z[c]);
         for (int64_t c = 0; c < width; ++c) {
-            Real step = softplus(load(delta[c]) + bias[c]);
-            h[c] = decaying_exponential(step * A[c]) * h[c] + (step * load(x[c])) * B;
+            h[c] = decaying_exponential(step[c] * A[c]) * h[c] + (step[c] * load(x[c])) * B;
             y_t[c] += h[c] * C;
         }
     }
@@ -43,7 +51,12 @@ SV_INLINE void walk_states(const sv_scan& s, const Path<Real, X, Delta>& path, c
                            int64_t width, Real* y) {
     alignas(cache_line) Real step[widest], drive[widest];
     for (int64_t t = 0; t < s.tokens; ++t) {
-        if (t + lookahead < s.tokens) prefetch(path.delta + path.order[t + lookahead] * s.delta_token, width);
+        if (t + lookahead < s.tokens) {
+            int64_t ahead = path.order[t + lookahead];
+            prefetch(path.delta + ahead * s.delta_token, width);
+            prefetch(path.x + ahead * s.x_token, width);
+            prefetch(y + ahead * s.channels, width);
+        }
         int64_t token = path.order[t];
         const X* __restrict x = path.x + token * s.x_token;
         const Delta* __restrict delta = path.delta + token * s.delta_token;
