@@ -2,10 +2,9 @@
 // exactly 0 between equal tokens, and blind to how tokens are numbered.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <cstring>
-#include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "platform.h"
@@ -33,31 +32,48 @@ class Tokens {
         norms.resize(padded);
         std::vector<double> mean(channels);
         for (int64_t i = 0; i < count; ++i)
-            for (int64_t c = 0; c < channels; ++c) mean[c] += rows[i * channels + c] * sizes[i] / double(all);
-        for (int64_t i = 0; i < count; ++i)
+            for (int64_t c = 0; c < channels; ++c) mean[c] += rows[i * channels + c] * sizes[i];
+        for (double& entry : mean) entry /= double(all);
+        for (int64_t i = 0; i < count; ++i) {
+            double norm = 0;
             for (int64_t c = 0; c < channels; ++c) {
-                double value = rows[i * channels + c] -= mean[c];
+                const double value = rows[i * channels + c] -= mean[c];
                 packed[(i / group * channels + c) * group + i % group] = value;
-                norms[i] += value * value;
+                norm += value * value;
             }
+            norms[i] = norm;
+        }
     }
 
   private:
+    // Open addressing on a hash of each row's bits.
     void find_distinct(const double* features, int64_t all) {
-        std::unordered_map<std::string_view, int32_t> seen;  // the bytes of a row
-        seen.reserve(all);
+        size_t slots = 16;
+        while (slots < size_t(2 * all)) slots *= 2;
+        std::vector<int32_t> table(slots, -1);
+        owner.reserve(all);
+        sizes.reserve(all);
+        rows.reserve(all * channels);
         for (int64_t i = 0; i < all; ++i) {
             const double* row = features + i * channels;
-            std::string_view bytes(reinterpret_cast<const char*>(row), channels * sizeof(double));
-            auto place = seen.find(bytes);
-            if (place == seen.end()) {
-                place = seen.emplace(bytes, int32_t(sizes.size())).first;
+            size_t slot = hash(row) & (slots - 1);
+            while (table[slot] >= 0 &&
+                   std::memcmp(rows.data() + table[slot] * channels, row, channels * sizeof(double)) != 0)
+                slot = (slot + 1) & (slots - 1);
+            if (table[slot] < 0) {
+                table[slot] = int32_t(sizes.size());
                 sizes.push_back(0);
                 rows.insert(rows.end(), row, row + channels);
             }
-            owner.push_back(place->second);
-            ++sizes[place->second];
+            owner.push_back(table[slot]);
+            ++sizes[table[slot]];
         }
+    }
+
+    size_t hash(const double* row) const {
+        uint64_t mixed = 0x9e3779b97f4a7c15;
+        for (int64_t c = 0; c < channels; ++c) mixed = (mixed ^ std::bit_cast<uint64_t>(row[c])) * 0xbf58476d1ce4e5b9;
+        return size_t(mixed ^ (mixed >> 32));
     }
 };
 

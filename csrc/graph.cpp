@@ -46,13 +46,20 @@ double kth_smallest(const double* row, const std::vector<int32_t>& sizes, int64_
     if (zeros >= k) return 0;
     k -= zeros;
     nearest.assign(k, infinite);
-    for (size_t i = 0; i < sizes.size(); ++i)
-        for (int32_t copy = 0; copy < sizes[i] && row[i] < nearest[k - 1]; ++copy) {
-            int64_t place = k - 1;
-            for (; place > 0 && nearest[place - 1] > row[i]; --place) nearest[place] = nearest[place - 1];
-            nearest[place] = row[i];
+    double *best = nearest.data(), last = infinite;
+    for (size_t i = 0; i < sizes.size(); ++i) {
+        if (!(row[i] < last)) continue;
+        for (int32_t copy = 0; copy < sizes[i] && row[i] < last; ++copy) {
+            double value = row[i];  // sinks to its place; no branch to guess wrong
+            for (int64_t place = 0; place < k; ++place) {
+                const double smaller = value < best[place] ? value : best[place];
+                value = value < best[place] ? best[place] : value;
+                best[place] = smaller;
+            }
+            last = best[k - 1];
         }
-    return nearest[k - 1];
+    }
+    return last;
 }
 
 struct Neighborhood {
@@ -156,28 +163,38 @@ void add_spanning_edges(const Tokens& tokens, const sv_graph_options& o, double 
         for (int64_t j = 0; j < count; ++j)
             if (j != source && row[j] <= longest[j] + slack) edges.push_back({int32_t(source), int32_t(j), row[j]});
     }
+    auto place = [](const Edge& edge) { return std::pair(edge.from, edge.to); };
+    std::sort(edges.begin(), edges.end(), [&](const Edge& a, const Edge& b) { return place(a) < place(b); });
+    auto equal = [&](const Edge& a, const Edge& b) { return place(a) == place(b); };
+    edges.erase(std::unique(edges.begin(), edges.end(), equal), edges.end());
 }
 
+// Edges come ordered by their first end, then by their second. Each row merges the edges that leave a token with those
+// that reach it; one found from both sides has the same length to the bit.
 Graph symmetric(const Tokens& tokens, const std::vector<Edge>& edges, double mean, double weakest) {
     const int64_t count = tokens.count;
     const double scale = mean > 0 ? 2 * mean * mean : 1;
-    std::vector<int64_t> place(count + 1);
-    for (const Edge& edge : edges) ++place[edge.from + 1], ++place[edge.to + 1];
-    std::partial_sum(place.begin(), place.end(), place.begin());
-    std::vector<std::pair<int32_t, double>> entries(2 * edges.size());
-    std::vector<int64_t> next(place.begin(), place.end() - 1);
-    for (const Edge& edge : edges) {
-        entries[next[edge.from]++] = {edge.to, edge.squared};
-        entries[next[edge.to]++] = {edge.from, edge.squared};
-    }
+    std::vector<int64_t> leaving(count + 1), reaching(count + 1);
+    for (const Edge& edge : edges) ++leaving[edge.from + 1], ++reaching[edge.to + 1];
+    std::partial_sum(leaving.begin(), leaving.end(), leaving.begin());
+    std::partial_sum(reaching.begin(), reaching.end(), reaching.begin());
+    std::vector<Edge> reversed(edges.size());
+    std::vector<int64_t> next(reaching.begin(), reaching.end() - 1);
+    for (const Edge& edge : edges) reversed[next[edge.to]++] = {edge.to, edge.from, edge.squared};
+
     Graph graph{tokens.owner, tokens.sizes, {0}, {}, {}};
+    graph.offsets.reserve(count + 1);
+    graph.columns.reserve(2 * edges.size());
+    graph.weights.reserve(2 * edges.size());
     for (int64_t token = 0; token < count; ++token) {
-        auto begin = entries.begin() + place[token], end = entries.begin() + place[token + 1];
-        std::sort(begin, end);
-        end = std::unique(begin, end);  // found from both sides; the distance is the same to the bit
-        for (auto entry = begin; entry != end; ++entry) {
-            graph.columns.push_back(entry->first);
-            graph.weights.push_back(std::max(std::exp(-entry->second / scale), weakest));
+        auto a = edges.begin() + leaving[token], a_end = edges.begin() + leaving[token + 1];
+        auto b = reversed.begin() + reaching[token], b_end = reversed.begin() + reaching[token + 1];
+        while (a != a_end || b != b_end) {
+            const bool leaves = b == b_end || (a != a_end && a->to <= b->to);
+            const Edge& edge = leaves ? *a++ : *b++;
+            if (leaves && b != b_end && b->to == edge.to) ++b;
+            graph.columns.push_back(edge.to);
+            graph.weights.push_back(std::max(std::exp(-edge.squared / scale), weakest));
         }
         graph.offsets.push_back(int64_t(graph.columns.size()));
     }

@@ -43,7 +43,7 @@ def repeats_for(seconds: float) -> int:
     if seconds > 5:
         return 2
     if seconds > 1:
-        return 4
+        return 3
     return 7 if seconds > 0.05 else 15
 
 
