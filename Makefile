@@ -13,7 +13,7 @@ help:
 	@echo "make fix        format, lint, check types"
 	@echo "make clean      remove .venv and caches"
 
-$(INSTALLED): pyproject.toml constraints.txt
+$(INSTALLED): pyproject.toml constraints.txt $(wildcard csrc/*)
 	@test -d .venv || $(PYTHON) -m venv .venv
 	@echo "installing into .venv (the first time this takes a few minutes)"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"

@@ -74,7 +74,7 @@ SV_INLINE void project_out(Block<V>& X, const double* u) {
 
 // M such that X M has orthonormal columns, given G = Xᵀ X: the inverse of G's Cholesky factor. Columns are scaled to
 // length one first: a filter stretches them very differently. False if they are dependent.
-inline bool orthonormaliser(const Small& G, Small& M) {
+SV_INLINE bool orthonormaliser(const Small& G, Small& M) {
     const int64_t n = M.size = G.size;
     double scale[most_columns], R[most_columns][most_columns];
     for (int64_t i = 0; i < n; ++i) {

@@ -20,9 +20,9 @@ class Tokens {
     int64_t count, channels, padded;
     std::vector<int32_t> owner;  // which distinct token each of the image's tokens is
     std::vector<int32_t> sizes;  // how often each occurs, (count)
-    std::vector<double> rows;    // (count, channels), centred
+    std::vector<double> rows;    // (count, channels)
     std::vector<double> packed;  // (padded / group, channels, group)
-    std::vector<double> norms;   // squared, (padded)
+    std::vector<double> norms;   // squared lengths from the mean token, (padded)
 
     Tokens(const double* features, int64_t all, int64_t channels) : channels(channels) {
         find_distinct(features, all);
@@ -37,9 +37,9 @@ class Tokens {
         for (int64_t i = 0; i < count; ++i) {
             double norm = 0;
             for (int64_t c = 0; c < channels; ++c) {
-                const double value = rows[i * channels + c] -= mean[c];
+                const double value = rows[i * channels + c], centred = value - mean[c];
                 packed[(i / group * channels + c) * group + i % group] = value;
-                norm += value * value;
+                norm += centred * centred;
             }
             norms[i] = norm;
         }
@@ -72,12 +72,15 @@ class Tokens {
 
     size_t hash(const double* row) const {
         uint64_t mixed = 0x9e3779b97f4a7c15;
-        for (int64_t c = 0; c < channels; ++c) mixed = (mixed ^ std::bit_cast<uint64_t>(row[c])) * 0xbf58476d1ce4e5b9;
-        return size_t(mixed ^ (mixed >> 32));
+        for (int64_t c = 0; c < channels; ++c) {
+            mixed = (mixed ^ std::bit_cast<uint64_t>(row[c])) * 0xbf58476d1ce4e5b9;
+            mixed ^= mixed >> 32;  // numbers of few bits differ only at the top
+        }
+        return size_t(mixed);
     }
 };
 
-// out (count, padded): from tokens first, first + 1, …; entries past the last token mean nothing.
+// out (number, padded): from tokens first, first + 1, …; entries past the last token mean nothing.
 template <int64_t number>
 SV_INLINE void squared_distances(const Tokens& tokens, int64_t first, double same, double* out) {
     const int64_t channels = tokens.channels;

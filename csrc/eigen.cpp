@@ -66,13 +66,16 @@ class Solver {
             rotate_to_ritz_vectors();
             ++products;
             const double missing = worst_excess(o);
-            // At the level of rounding more rounds do not help: what counts is that it is small enough.
-            if (missing <= 1 || (missing >= best / 2 && missing < 100)) {
+            if (std::isnan(missing)) return -round;
+            // At the level of rounding more rounds do not help.
+            if (missing <= 1 || (missing >= best / 2 && at_rounding(o))) {
                 store(o, result);
                 return round;
             }
+            // An eigenspace as wide as the block, such as that of a graph in very many pieces.
+            if (round > 2 && ritz[columns - 1] - ritz[o.wanted - 1] <= o.cluster) return -round;
             best = std::min(best, missing);
-            products += filter(o, round == 1 ? first_stretch : stretch);
+            products += filter(o, round == 1 ? first_stretch : stretch, most_products - products);
         }
         return -1;
     }
@@ -132,22 +135,35 @@ class Solver {
 
     // A residual as a multiple of what is allowed.
     SV_INLINE double excess(const sv_eigen_options& o, int64_t i) const {
-        const bool tight = i < o.wanted || ritz[i] - ritz[o.wanted - 1] <= 10 * o.cluster;
         double gap = ritz[i + 1] - ritz[i];
         if (i) gap = std::min(gap, ritz[i] - ritz[i - 1]);
-        return residuals[i] / (tight ? std::clamp(vector_error * gap, rounding, largest_residual) : guard_residual);
+        if (!must_be_accurate(o, i)) return residuals[i] / guard_residual;
+        return residuals[i] / std::clamp(vector_error * gap, rounding, largest_residual);
     }
 
     SV_INLINE double worst_excess(const sv_eigen_options& o) const {
         double worst = 0;
-        for (int64_t i = 0; i < o.count; ++i)
-            if (double e = excess(o, i); !(e <= worst)) worst = e;  // NaN too
+        for (int64_t i = 0; i < o.count; ++i) {
+            const double e = excess(o, i);
+            if (std::isnan(e)) return e;
+            worst = std::max(worst, e);
+        }
         return worst;
+    }
+
+    SV_INLINE bool at_rounding(const sv_eigen_options& o) const {
+        for (int64_t i = 0; i < o.count; ++i)
+            if (residuals[i] > (must_be_accurate(o, i) ? 10 * rounding : guard_residual)) return false;
+        return true;
+    }
+
+    SV_INLINE bool must_be_accurate(const sv_eigen_options& o, int64_t i) const {
+        return i < o.wanted || ritz[i] - ritz[o.wanted - 1] <= 10 * o.cluster;
     }
 
     // X ← p(L) X with |p| ≤ 1 from the largest Ritz value up to 2, the end of the spectrum; the scaled recurrence. The
     // degree is what `most` stretch allows, or less if the wanted pairs need less.
-    SV_INLINE int64_t filter(const sv_eigen_options& o, double most) {
+    SV_INLINE int64_t filter(const sv_eigen_options& o, double most, int64_t budget) {
         const double cut = std::clamp(ritz[columns - 1], 1e-6, 1.9);
         const double centre = (2 + cut) / 2, half = (2 - cut) / 2, start = -half / centre;
         double needed = 0;
@@ -155,7 +171,7 @@ class Solver {
             if (double e = excess(o, i); e > 1)
                 needed = std::max(needed, std::acosh(3 * e) / std::acosh(std::max((centre - ritz[i]) / half, 1 + 1e-9)));
         const double allowed = most / std::acosh(centre / half);
-        const int64_t degree = std::max<int64_t>(int64_t(std::ceil(std::min(needed, allowed))), 2);
+        const int64_t degree = std::clamp<int64_t>(int64_t(std::ceil(std::min(needed, allowed))), 2, budget + 2);
         double sigma = start;
         for (int64_t i = 0; i < S.rows; ++i)
             for (int v = 0; v < V; ++v) LX.row(i)[v] = (LX.row(i)[v] - centre * X.row(i)[v]) * (sigma / half);
@@ -195,6 +211,16 @@ struct Width {
 };
 // About twice the wanted pairs and some: fewer converge slower, more cost more per product.
 constexpr Width widths[] = {{2, 8, solve_2}, {4, 12, solve_3}, {6, 16, solve_4}, {8, 20, solve_5}, {14, 32, solve_8}};
+// In small graphs eigenvalues lie far apart and a narrow block is enough.
+constexpr int64_t small_graph = 128;
+constexpr Width narrow{4, 8, solve_2};
+
+const Width* width_for(const sv_eigen_options& o) {
+    if (o.tokens <= small_graph && o.wanted <= narrow.wanted && o.count < narrow.columns) return &narrow;
+    for (const Width& width : widths)
+        if (o.wanted <= width.wanted && o.count < width.columns) return &width;
+    return nullptr;
+}
 
 // One image of the batch.
 struct Nodes {
@@ -261,10 +287,8 @@ int64_t sv_most_eigenvectors() { return std::end(sv::widths)[-1].wanted; }
 int sv_smallest_eigenpairs(const sv_eigen_options* options, const sv_graph_arrays* graphs, double* values,
                            double* vectors, double* residuals, double* trivial, int32_t* rounds) {
     const sv_eigen_options& o = *options;
-    const auto width = std::find_if(std::begin(sv::widths), std::end(sv::widths),
-                                    [&](const sv::Width& width) { return o.wanted <= width.wanted; });
-    if (o.wanted < 1 || o.count < o.wanted || width == std::end(sv::widths) || o.count >= width->columns)
-        return SV_BAD_INPUT;
+    const sv::Width* width = sv::width_for(o);
+    if (o.wanted < 1 || o.count < o.wanted || width == nullptr) return SV_BAD_INPUT;
     bool failed = false;
 #pragma omp parallel for num_threads(o.threads) schedule(dynamic)
     for (int64_t image = 0; image < o.images; ++image) try {
@@ -272,7 +296,7 @@ int sv_smallest_eigenpairs(const sv_eigen_options* options, const sv_graph_array
                                     residuals + image * o.count};
             const sv::Nodes nodes = sv::image_of(*graphs, image, o.tokens);
             rounds[image] = sv::solve_image(nodes, *width, o, result, trivial + image * o.tokens);
-        } catch (const std::bad_alloc&) {
+        } catch (...) {
 #pragma omp atomic write
             failed = true;
         }

@@ -5,8 +5,8 @@
 
 #include "graph.h"
 
-// `wanted` pairs are found to the accuracy of
-// float64; those up to `count` well enough to judge whether the last wanted eigenvalue stands alone.
+// `wanted` pairs are found to the accuracy of float64; those up to `count` well enough to judge whether the last wanted
+// eigenvalue stands alone.
 struct sv_eigen_options {
     int64_t images, tokens, wanted, count;
     double cluster;  // eigenvalues nearer than this are one eigenspace, whose vectors must all be accurate

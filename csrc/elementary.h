@@ -21,13 +21,13 @@ SV_INLINE float load(float value) { return value; }
 SV_INLINE double load(double value) { return value; }
 SV_INLINE float load(bfloat16 value) { return std::bit_cast<float>(uint32_t(value.bits) << 16); }
 
-// x = i ln 2 + r with |r| ≤ ln 2 / 2; e^r by a minimax polynomial (3.1e-9), 2^i through the exponent bits. One rounded
-// ln 2 is enough with fused multiply-adds: it is off by 1.9e-9, less than half an ulp of e^r while |x| < 22.
+// x = i ln 2 + r with |r| ≤ ln 2 / 2; e^r by a minimax polynomial (3.1e-9), 2^i through the exponent bits. ln 2 in two
+// parts, the first of so few bits that its product with i is exact: also without fused multiply-adds.
 SV_INLINE float exponential_in_range(float x) {
     constexpr float round_to_integer = 12582912.0f;  // 1.5 · 2^23: adding it leaves the integer in the low bits
     float shifted = x * 1.44269504f + round_to_integer;
     float i = shifted - round_to_integer;
-    float r = x - i * 0.693147182f;
+    float r = (x - i * 0.693359375f) + i * 2.12194440e-4f;
     float value = 0.00138145985f;
     value = value * r + 0.00836871689f;
     value = value * r + 0.0416683880f;

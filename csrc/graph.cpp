@@ -11,6 +11,7 @@
 namespace sv {
 namespace {
 
+constexpr int64_t largest_in_cache = 4096;
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
 struct Edge {
@@ -201,11 +202,47 @@ Graph symmetric(const Tokens& tokens, const std::vector<Edge>& edges, double mea
     return graph;
 }
 
+// Nodes in the order of a breadth-first walk: neighbours lie near each other in memory, which matters once a block of
+// vectors is larger than the cache.
+Graph renumbered(const Graph& graph) {
+    const int64_t count = int64_t(graph.sizes.size());
+    std::vector<int32_t> order, name(count, -1);
+    order.reserve(count);
+    for (int64_t root = 0; root < count; ++root) {
+        if (name[root] >= 0) continue;
+        name[root] = int32_t(order.size());
+        order.push_back(int32_t(root));
+        for (size_t next = order.size() - 1; next < order.size(); ++next)
+            for (int64_t e = graph.offsets[order[next]]; e < graph.offsets[order[next] + 1]; ++e)
+                if (int32_t node = graph.columns[e]; name[node] < 0) {
+                    name[node] = int32_t(order.size());
+                    order.push_back(node);
+                }
+    }
+    Graph result{{}, {}, {0}, {}, {}};
+    for (int32_t owner : graph.owner) result.owner.push_back(name[owner]);
+    std::vector<std::pair<int32_t, double>> row;
+    for (int32_t node : order) {
+        row.clear();
+        for (int64_t e = graph.offsets[node]; e < graph.offsets[node + 1]; ++e)
+            row.push_back({name[graph.columns[e]], graph.weights[e]});
+        std::sort(row.begin(), row.end());
+        for (auto [column, weight] : row) {
+            result.columns.push_back(column);
+            result.weights.push_back(weight);
+        }
+        result.sizes.push_back(graph.sizes[node]);
+        result.offsets.push_back(int64_t(result.columns.size()));
+    }
+    return result;
+}
+
 Graph neighbor_graph(const double* features, const sv_graph_options& o) {
     const Tokens tokens(features, o.tokens, o.channels);
     Neighborhood near = nearest_neighbors(tokens, o);
     if (!connected(near.edges, tokens.count)) add_spanning_edges(tokens, o, o.tie * near.mean * near.mean, near.edges);
-    return symmetric(tokens, near.edges, near.mean, o.weakest);
+    Graph graph = symmetric(tokens, near.edges, near.mean, o.weakest);
+    return tokens.count > largest_in_cache ? renumbered(graph) : graph;
 }
 
 }  // namespace
@@ -227,7 +264,7 @@ int sv_neighbor_graphs(const sv_graph_options* options, const double* features, 
 #pragma omp parallel for num_threads(o.threads) schedule(dynamic)
     for (int64_t image = 0; image < o.images; ++image) try {
             (*graphs)->images[image] = sv::neighbor_graph(features + image * o.tokens * o.channels, o);
-        } catch (const std::bad_alloc&) {
+        } catch (...) {
 #pragma omp atomic write
             failed = true;
         }

@@ -5,7 +5,7 @@
 
 #include "platform.h"
 
-// All three relative: see the constants of the same names in ops/spectral/graph.py.
+// same, tie and weakest are SAME, TIE and WEAKEST_EDGE of ops/spectral/graph.py, which says what they mean.
 struct sv_graph_options {
     int64_t images, tokens, channels, neighbors;
     double same, tie, weakest;

@@ -1,6 +1,8 @@
 // What differs between compilers and processors.
 #pragma once
 
+#include <cstdint>  // also makes __GLIBC__ known
+
 #if defined(_WIN32)
 #define SV_EXPORT extern "C" __declspec(dllexport)
 #else
@@ -12,7 +14,7 @@
 // The loader picks the widest version that the processor runs ("x86-64-v3" asks for its abilities; "haswell" would ask
 // for Intel's model, and give an AMD processor the slow version). Whatever such a function calls must be SV_INLINE, to be
 // compiled for the same processor. Loops over threads stay outside: an outlined OpenMP body is not cloned.
-#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__) && !defined(SV_NO_CLONES)
+#if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__) && __GNUC__ >= 12 && !defined(SV_NO_CLONES)
 #define SV_CLONES __attribute__((target_clones("arch=x86-64-v3", "default")))
 #else
 #define SV_CLONES

@@ -337,7 +337,7 @@ int backward(const sv_scan& s, const sv_scan_gradients& out, Tile<Real> tile) {
             std::vector<Real> memory;
             try {
                 memory.resize(Scratch<Real>::size(chunks, s.states, tiles.width));
-            } catch (const std::bad_alloc&) {
+            } catch (...) {
 #pragma omp atomic write
                 failed = true;
             }

@@ -84,7 +84,7 @@ SV_INLINE void start_with_skip(const sv_scan& s, const X* x, Real* y, int64_t fi
         for (int64_t c = 0; c < width; ++c)
             D[c] += static_cast<const Real*>(s.D)[i * s.sets / s.paths * s.channels + first + c];
     for (int64_t token = 0; token < s.tokens; ++token)
-        for (int64_t c = 0; c < width; ++c) y[token * s.channels + c] = D[c] * load(x[token * s.x_token + c]);
+        for (int64_t c = 0; c < width; ++c) y[token * s.channels + c] = s.paths ? D[c] * load(x[token * s.x_token + c]) : Real(0);
 }
 
 template <class Real, class X, class Delta>
@@ -139,7 +139,7 @@ int forward(const sv_scan& s, Real* y, Tile<Real> tile) {
         std::vector<Real> scratch;
         try {
             scratch.resize(2 * s.states * widest);
-        } catch (const std::bad_alloc&) {
+        } catch (...) {
 #pragma omp atomic write
             failed = true;
         }

@@ -3,6 +3,8 @@ import torch
 
 from spectral_vmamba.analysis import measure_environment, measure_traversal, plot_rotation, plot_traversals
 from spectral_vmamba.models import SpectralConfig, SpectralEmbedding
+from spectral_vmamba.ops.native import Native, load_native
+from spectral_vmamba.ops.selective_scan import backends
 from spectral_vmamba.testing import RotationGap
 
 
@@ -32,12 +34,15 @@ def test_rotation_plot_has_a_line_for_each_model():
     assert [line.get_label() for line in figure.axes[0].lines[:2]] == ["one", "two"]
 
 
-def test_environment_says_why_something_is_missing():
+def test_environment_says_what_runs():
     environment = measure_environment()
     assert environment.packages["torch"].startswith("2")
-    assert "missing" in environment.backends["native"]
+    missing = load_native().reason
+    assert environment.backends["native"] == (f"missing: {missing}" if missing else "available")
 
 
-def test_environment_survives_an_impossible_wish(monkeypatch):
+def test_environment_says_why_something_is_missing(monkeypatch):
+    monkeypatch.setattr(backends, "load_native", lambda: Native(None, "no compiler"))
+    assert measure_environment().backends["native"] == "missing: no compiler"
     monkeypatch.setenv("SPECTRAL_VMAMBA_BACKEND", "native")
-    assert "not available" in measure_environment().backends["auto"]
+    assert "not available: no compiler" in measure_environment().backends["auto"]

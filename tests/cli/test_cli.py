@@ -29,7 +29,7 @@ def test_info(capsys):
         "timm",
         "portable",
         "native",
-        "no C++ kernels",
+        "eigensolvers",
         "203,988,068",
         "3.904",
         "8.112",
@@ -38,10 +38,12 @@ def test_info(capsys):
         assert fact in out
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["info", "--help"], ["traversal", "--help"], ["demo", "--help"]])
-def test_help_teaches(arguments, capsys):
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["info", "--help"], ["traversal", "--help"], ["demo", "--help"], ["bench", "--help"]]
+)
+def test_help_teaches(command, capsys):
     with pytest.raises(SystemExit) as stop:
-        main(arguments)
+        main([*command, "--help"])
     assert stop.value.code == 0
     assert len(capsys.readouterr().out) > 150
 

@@ -56,7 +56,9 @@ def _automatic_backend() -> str:
         chosen = resolve_backend()
     except ValueError as error:
         return f"error: the environment asks for what is not there: {error}"
-    return "the op with portable kernels" if chosen == "auto" else f"{chosen}, by the environment"
+    if chosen != "auto":
+        return f"{chosen}, by the environment"
+    return "portable" if "native" in missing_backends() else "native on the CPU, portable elsewhere"
 
 
 def _accelerator() -> str:

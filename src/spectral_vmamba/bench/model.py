@@ -19,7 +19,7 @@ from spectral_vmamba.data import normalise, photograph_crops, resize
 from spectral_vmamba.layers import Block, RotationalFeatureNormaliser, S6Mixer
 from spectral_vmamba.models import SpectralEmbedding, create_model
 
-PARTS = ("RFN and stem", "STS", "scan", "projections", "MLP", "norms, downsampling, rest")
+PARTS = ("RFN, stem", "canonical frame", "STS", "scan", "projections", "MLP", "norms, rest")
 # Kinds of module that a part is recognised by, as regions of the profile.
 REGIONS = {RotationalFeatureNormaliser: "rfn", SpectralEmbedding: "embedding", S6Mixer: "mixer"}
 _GEMMS = ("mm", "addmm", "bmm", "baddbmm", "linear", "matmul", "einsum")
@@ -112,14 +112,16 @@ def _part(names: list[str]) -> str:
     if any("selective_scan" in name for name in names):
         return "scan"
     if "region:rfn" in names:
-        return "RFN and stem"
-    if "region:embedding" in names or any("spectral_ranks" in name for name in names):
+        return "RFN, stem"
+    if "region:sts" in names:
         return "STS"
+    if "region:embedding" in names:
+        return "canonical frame"
     if "region:mlp" in names:
         return "MLP"
     if "region:mixer" in names and any(name.removeprefix("aten::") in _GEMMS for name in names):
         return "projections"
-    return "norms, downsampling, rest"
+    return "norms, rest"
 
 
 @contextmanager
@@ -141,9 +143,13 @@ def _regions(model: nn.Module) -> Iterator[None]:
                 mark(module, name)
         if isinstance(module, Block):
             mark(module.mlp, "mlp")
+        if isinstance(module, SpectralEmbedding):
+            module.traverse = record_function("region:sts")(module.traverse)
     try:
         yield
     finally:
+        for module in model.modules():
+            vars(module).pop("traverse", None)
         for handle in handles:
             handle.remove()
 

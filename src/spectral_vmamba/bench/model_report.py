@@ -35,7 +35,7 @@ def plot_model(result: ModelResult) -> Figure:
     above.invert_yaxis()
     above.set_xlim(0, 100)
     above.set_xlabel("share of a forward [%]")
-    above.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(PARTS), frameon=False, fontsize=9)
+    above.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, frameon=False, fontsize=9)
     bars = [
         (f"{name}\n{direction}", result.batch / timing.seconds, name == result.ours)
         for direction, comparison in result.throughput.items()

@@ -45,6 +45,11 @@ class ConvStem(nn.Sequential):
         self.channels = channels
 
 
+def _example(channels: int) -> Float[Tensor, "1 c h w"]:
+    with torch.device("cpu"):
+        return torch.randn(1, channels, 64, 64, generator=torch.Generator().manual_seed(0))
+
+
 class FrozenStem(nn.Module):
     """A pretrained network used as it is: no gradients, and its BatchNorm keeps its statistics under `.train()`.
 
@@ -56,8 +61,8 @@ class FrozenStem(nn.Module):
         self.body = body.requires_grad_(False)
         self.channels = channels
         self.train(False)
-        weight = next(body.parameters())
-        fold_norms(self.body, torch.zeros(1, in_chans, 64, 64, device=weight.device, dtype=weight.dtype))
+        if any(isinstance(module, nn.BatchNorm2d) for module in body.modules()):
+            fold_norms(self.body, _example(in_chans).to(next(body.parameters())))
 
     def train(self, mode: bool = True) -> "FrozenStem":
         return super().train(False)

@@ -32,7 +32,7 @@ def load_native() -> Native:
     """The kernels of this installation, or of the file that SPECTRAL_VMAMBA_LIBRARY names."""
     path = _find()
     if path is None:
-        return Native(None, "this installation was built without a C++ compiler; reinstall with one for fast kernels")
+        return Native(None, "none were built (no C++ compiler, or the build failed); reinstall with one for speed")
     return _load(path)
 
 

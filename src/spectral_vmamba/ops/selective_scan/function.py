@@ -5,8 +5,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from spectral_vmamba.ops.selective_scan.backends import Backend, resolve_backend
+from spectral_vmamba.ops.selective_scan.checks import check_orders, check_shapes
 from spectral_vmamba.ops.selective_scan.op import selective_scan_op
-from spectral_vmamba.ops.selective_scan.orders import check_orders
 from spectral_vmamba.ops.selective_scan.portable import selective_scan_portable
 from spectral_vmamba.ops.selective_scan.reference import selective_scan_reference
 
@@ -45,7 +45,7 @@ def selective_scan(
     Cost: O(k·l·d·n). bf16/fp16 inputs are computed in float32; the output has the dtype of `x`. Gradients flow to every
     input but `orders`; second derivatives only with `backend="reference"` or `"portable"`.
     """
-    _check_shapes(x, delta, A, B, C, D, delta_bias, orders)
+    check_shapes(x, delta, A, B, C, D, delta_bias, orders)
     if not torch.compiler.is_compiling():  # inside a graph the choice was made when the graph was
         backend = resolve_backend(backend)
         if backend == "native" and x.device.type != "cpu":
@@ -53,31 +53,3 @@ def selective_scan(
         if backend in ("portable", "reference") and x.device.type == "cpu":
             check_orders(orders)
     return _IMPLEMENTATIONS[backend](x, delta, A, B, C, D, delta_bias, orders)
-
-
-def _check_shapes(x, delta, A, B, C, D, delta_bias, orders) -> None:
-    if x.dim() != 3 or A.dim() != 3 or orders.dim() != 3:
-        raise ValueError(
-            f"expected x (b, l, d), A (g, d, n) and orders (b, k, l), "
-            f"got {tuple(x.shape)}, {tuple(A.shape)} and {tuple(orders.shape)}"
-        )
-    b, length, d = x.shape
-    sets, _, states = A.shape
-    paths = orders.shape[1]
-    expected = {
-        "delta": (delta, (b, sets, length, d)),
-        "A": (A, (sets, d, states)),
-        "B": (B, (b, sets, length, states)),
-        "C": (C, (b, sets, length, states)),
-        "D": (D, (sets, d)),
-        "delta_bias": (delta_bias, (sets, d)),
-        "orders": (orders, (b, paths, length)),
-    }
-    for name, (tensor, shape) in expected.items():
-        if tensor.shape != shape:
-            raise ValueError(f"expected {name} of shape {shape}, got {tuple(tensor.shape)}, for x {tuple(x.shape)}")
-    if states == 0 or (paths and (sets == 0 or paths % sets)):
-        raise ValueError(
-            f"expected at least one state and a number of parameter sets that divides the number of paths, "
-            f"got {states} states and {sets} sets for {paths} paths"
-        )

@@ -10,12 +10,12 @@ from torch import Tensor
 from torch.utils.flop_counter import register_flop_formula
 
 from spectral_vmamba.ops.native import load_native, notice_missing
+from spectral_vmamba.ops.selective_scan.checks import check_orders, check_shapes
 from spectral_vmamba.ops.selective_scan.native import (
     empty_delta_gradient,
     selective_scan_native,
     selective_scan_native_backward,
 )
-from spectral_vmamba.ops.selective_scan.orders import check_orders
 from spectral_vmamba.ops.selective_scan.portable import selective_scan_portable, selective_scan_portable_backward
 
 _INPUTS = "Tensor x, Tensor delta, Tensor A, Tensor B, Tensor C, Tensor D, Tensor delta_bias, Tensor orders"
@@ -28,6 +28,7 @@ def selective_scan_op(x, delta, A, B, C, D, delta_bias, orders):
 
 @selective_scan_op.register_kernel("cpu")
 def _(x, delta, A, B, C, D, delta_bias, orders):
+    check_shapes(x, delta, A, B, C, D, delta_bias, orders)
     check_orders(orders)
     if load_native().library is not None:
         return selective_scan_native(x, delta, A, B, C, D, delta_bias, orders)
@@ -51,9 +52,12 @@ def selective_scan_backward_op(grad, x, delta, A, B, C, D, delta_bias, orders):
 
 @selective_scan_backward_op.register_kernel("cpu")
 def _(grad, x, delta, A, B, C, D, delta_bias, orders):
+    check_shapes(x, delta, A, B, C, D, delta_bias, orders)
+    check_orders(orders)
+    if grad.shape != x.shape:
+        raise ValueError(f"expected a gradient of shape {tuple(x.shape)}, got {tuple(grad.shape)}")
     if load_native().library is None:
         return _portable_backward(grad, x, delta, A, B, C, D, delta_bias, orders)
-    check_orders(orders)
     return selective_scan_native_backward(grad, x, delta, A, B, C, D, delta_bias, orders)
 
 

@@ -66,6 +66,7 @@ _SOLVERS: dict[str, Callable[[Tensor, Tensor, int], Tensor]] = {
 
 
 def _pick(tokens: int, device: torch.device) -> str:
+    # Not `native`: it is made for sparse graphs, and starts from features (`sparse_eigenpairs`) where it is picked.
     if tokens <= DENSE_UP_TO:
         return "dense"
     return "arpack" if device.type == "cpu" else "subspace"

@@ -15,12 +15,13 @@ from torch import Tensor
 
 from spectral_vmamba.ops.native import call, load_native, pointer
 from spectral_vmamba.ops.spectral.canonical import CLUSTER
-from spectral_vmamba.ops.spectral.eigenpairs import Eigenpairs
+from spectral_vmamba.ops.spectral.eigenpairs import LARGEST_RESIDUAL, Eigenpairs
 from spectral_vmamba.ops.spectral.graph import SAME, TIE, WEAKEST_EDGE
 
-# The widest block of vectors the solver works with: a graph must be larger.
-SMALLEST_GRAPH = 33
-_GUARD = 2
+# The solver works with blocks of up to 32 vectors, and a graph must be larger than that.
+SMALLEST_GRAPH = 34
+# Eigenpairs past the wanted ones, to see whether the last of these is single.
+GUARD = 2
 
 
 class Graphs(NamedTuple):
@@ -83,7 +84,8 @@ def native_takes(tokens: int, wanted: int) -> bool:
 
 
 def neighbor_graphs(features: Float[Tensor, "b l c"], neighbors: int) -> Graphs:
-    """The graphs of `affinity(features, neighbors)`. O(l²c) time, O(l) memory per thread."""
+    """The graphs of `affinity(features, neighbors)`. O(l²c) time; memory for the edges only, which is
+    O(l) unless very many tokens are equally near each other without being equal."""
     features = features.detach().double().contiguous()
     images, tokens, channels = features.shape
     if not 1 <= neighbors < tokens - 1:
@@ -117,7 +119,7 @@ def sparse_eigenpairs(graphs: Graphs, count: int, wanted: int | None = None) -> 
     stand alone. A pair that did not converge has an infinite residual.
     """
     images, tokens = graphs.images, graphs.tokens
-    wanted = max(count - _GUARD, 1) if wanted is None else wanted
+    wanted = max(count - GUARD, 1) if wanted is None else wanted
     values, residuals = (torch.empty(images, count, dtype=torch.float64) for _ in range(2))
     vectors = torch.empty(images, count, tokens, dtype=torch.float64)
     trivial = torch.empty(images, tokens, dtype=torch.float64)
@@ -125,7 +127,8 @@ def sparse_eigenpairs(graphs: Graphs, count: int, wanted: int | None = None) -> 
     options = _EigenOptions(images, tokens, wanted, count, CLUSTER, torch.get_num_threads(), 0)
     outputs = (pointer(tensor) for tensor in (values, vectors, residuals, trivial, rounds))
     call("sv_smallest_eigenpairs", byref(options), byref(_Arrays.of(graphs)), *outputs)
-    residuals[rounds < 0] = torch.inf
+    failed = (rounds < 0) | ~(residuals[:, :wanted] <= LARGEST_RESIDUAL).all(-1)
+    values[failed], vectors[failed], residuals[failed] = torch.nan, torch.nan, torch.inf
     return Eigenpairs(values, vectors, residuals), trivial
 
 

@@ -5,6 +5,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from spectral_vmamba.ops.grid import Grid
+from spectral_vmamba.ops.native import notice_missing
 from spectral_vmamba.ops.ranks import tied_ranks
 from spectral_vmamba.ops.spectral.canonical import EQUAL_ENTRIES, canonical_vectors, eigenspace_end
 from spectral_vmamba.ops.spectral.content import content_ranks
@@ -12,13 +13,11 @@ from spectral_vmamba.ops.spectral.eigenpairs import Eigenpairs
 from spectral_vmamba.ops.spectral.eigensolvers import Solver, smallest_eigenpairs
 from spectral_vmamba.ops.spectral.graph import affinity
 from spectral_vmamba.ops.spectral.laplacian import normalised_laplacian
-from spectral_vmamba.ops.spectral.sparse import native_takes, neighbor_graphs, sparse_eigenpairs
+from spectral_vmamba.ops.spectral.sparse import GUARD, native_takes, neighbor_graphs, sparse_eigenpairs
 from spectral_vmamba.ops.traversal import Traversal
 
-# Graphs of a batch are handled in groups of at most this many matrix entries, to bound memory.
+# Dense matrices of a batch are handled in groups of at most this many entries, to bound memory.
 LARGEST_GROUP = 2**24
-# Eigenpairs past the wanted ones, to see whether the last of these is single.
-_GUARD = 2
 
 
 def spectral_traversal(
@@ -50,7 +49,8 @@ def spectral_ranks(
     order is then by content and distance from the centre.
     """
     _check(features, cells, eigenvectors, neighbors)
-    group = max(LARGEST_GROUP // features.shape[1] ** 2, 1)
+    dense = not _goes_native(features, neighbors, min(eigenvectors, features.shape[1] - 1), solver)
+    group = max(LARGEST_GROUP // features.shape[1] ** 2, 1) if dense else max(len(features), 1)
     parts = [_ranks(part, cells, height, width, eigenvectors, neighbors, solver) for part in features.split(group)]
     ranks, content = (torch.cat(part).to(features.device) for part in zip(*parts, strict=True))
     return ranks, content
@@ -94,9 +94,8 @@ def _canonical_eigenvectors(features, content, squared_radii, node_ranks, wanted
 def _eigenpairs(features: Tensor, neighbors: int | None, count: int, solver: Solver) -> tuple[Eigenpairs, Tensor]:
     """`count` pairs and a few more, and the trivial vectors; the native way through sparse graphs where it serves."""
     tokens = features.shape[1]
-    more = min(count + _GUARD, tokens - 1)
-    sparse = features.device.type == "cpu" and neighbors is not None and neighbors < tokens // 4
-    if solver not in ("auto", "native") or not sparse or not native_takes(tokens, count):
+    more = min(count + GUARD, tokens - 1)
+    if neighbors is None or not _goes_native(features, neighbors, count, solver):
         laplacian, trivial = normalised_laplacian(affinity(features, neighbors))
         return smallest_eigenpairs(laplacian, trivial, more, solver), trivial
     pairs, trivial = sparse_eigenpairs(neighbor_graphs(features, neighbors), more, count)
@@ -106,6 +105,17 @@ def _eigenpairs(features: Tensor, neighbors: int | None, count: int, solver: Sol
         for mine, other in zip(pairs, smallest_eigenpairs(laplacian, trivial[i], more, "auto"), strict=True):
             mine[i] = other
     return pairs, trivial
+
+
+def _goes_native(features: Tensor, neighbors: int | None, count: int, solver: Solver) -> bool:
+    """Sparse graphs on the CPU do; denser ones have eigenvalues so close together that a dense solver is faster."""
+    tokens = features.shape[1]
+    sparse = neighbors is not None and neighbors < tokens // 4
+    if solver not in ("auto", "native") or features.device.type != "cpu" or not sparse:
+        return False
+    if solver == "auto":
+        notice_missing()
+    return native_takes(tokens, count)
 
 
 def _check(features: Tensor, cells: Tensor, eigenvectors: int, neighbors: int | None) -> None:

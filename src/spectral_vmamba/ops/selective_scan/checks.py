@@ -1,4 +1,4 @@
-"""Orders are permutations, or nothing runs: a kernel must never read outside its arrays."""
+"""Shapes fit and orders are permutations, or nothing runs: a kernel must never read outside its arrays."""
 
 from ctypes import c_int64
 
@@ -11,6 +11,8 @@ from spectral_vmamba.ops.native import call, load_native, pointer
 
 def check_orders(orders: Int[Tensor, "b k l"]) -> None:
     """Every row is a permutation of 0..l−1, else a ValueError names the first that is not. CPU: O(b·k·l)."""
+    if orders.is_floating_point() or orders.is_complex():
+        raise ValueError(f"expected orders of integers, got {orders.dtype}")
     if not _are_permutations(orders):
         raise ValueError(_complaint(orders))
 
@@ -37,3 +39,31 @@ def _complaint(orders: Tensor) -> str:
     return (
         f"expected each row of orders to be a permutation of 0..{length - 1}; in image {image}, path {path} {problem}"
     )
+
+
+def check_shapes(x, delta, A, B, C, D, delta_bias, orders) -> None:
+    if x.dim() != 3 or A.dim() != 3 or orders.dim() != 3:
+        raise ValueError(
+            f"expected x (b, l, d), A (g, d, n) and orders (b, k, l), "
+            f"got {tuple(x.shape)}, {tuple(A.shape)} and {tuple(orders.shape)}"
+        )
+    b, length, d = x.shape
+    sets, _, states = A.shape
+    paths = orders.shape[1]
+    expected = {
+        "delta": (delta, (b, sets, length, d)),
+        "A": (A, (sets, d, states)),
+        "B": (B, (b, sets, length, states)),
+        "C": (C, (b, sets, length, states)),
+        "D": (D, (sets, d)),
+        "delta_bias": (delta_bias, (sets, d)),
+        "orders": (orders, (b, paths, length)),
+    }
+    for name, (tensor, shape) in expected.items():
+        if tensor.shape != shape:
+            raise ValueError(f"expected {name} of shape {shape}, got {tuple(tensor.shape)}, for x {tuple(x.shape)}")
+    if states == 0 or (paths and (sets == 0 or paths % sets)):
+        raise ValueError(
+            f"expected at least one state and a number of parameter sets that divides the number of paths, "
+            f"got {states} states and {sets} sets for {paths} paths"
+        )
