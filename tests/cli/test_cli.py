@@ -38,9 +38,7 @@ def test_info(capsys):
         assert fact in out
 
 
-@pytest.mark.parametrize(
-    "arguments", [["--help"], ["info", "--help"], ["traversal", "--help"], ["demo", "--help"], ["bench", "--help"]]
-)
+@pytest.mark.parametrize("command", [[], ["info"], ["traversal"], ["demo"], ["bench"]])
 def test_help_teaches(command, capsys):
     with pytest.raises(SystemExit) as stop:
         main([*command, "--help"])

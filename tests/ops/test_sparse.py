@@ -144,7 +144,7 @@ def test_numbering_the_tokens_otherwise_renumbers_the_answer(seed, tokens, neigh
         features[:, 20:30] = features[:, :1]
     names = torch.randperm(tokens, generator=generator)
     graphs, renamed = neighbor_graphs(features, neighbors), neighbor_graphs(features[:, names], neighbors)
-    difference = graphs.affinity(0)[names][:, names] - renamed.affinity(0)
+    difference = graphs.affinity(0)[names.numpy()][:, names.numpy()] - renamed.affinity(0)
     assert abs(difference).max() < 1e-12
     (a, _), (b, _) = sparse_eigenpairs(graphs, 4, 2), sparse_eigenpairs(renamed, 4, 2)
     assert torch.equal(a.residuals.isinf(), b.residuals.isinf())
