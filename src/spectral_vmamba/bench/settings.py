@@ -12,3 +12,4 @@ class Settings:
     quick: bool = False
     threads: int = 1
     seed: int = 0
+    compile: bool = False

@@ -26,12 +26,15 @@ def parser() -> ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="small sizes, half a minute: shows that it runs")
     parser.add_argument("--threads", type=int, default=0, help="threads of torch; 0 for as many as torch takes")
     parser.add_argument("--seed", type=int, default=0, help="of inputs, crops and weights")
+    parser.add_argument(
+        "--compile", action="store_true", help="also torch.compile our portable scan, at one size: takes four minutes"
+    )
     return parser
 
 
 def run(config: Namespace) -> int:
     if config.threads < 0:
         raise ValueError(f"expected a number of threads, or 0 for torch's own choice; got {config.threads}")
-    settings = Settings(config.quick, config.threads or torch.get_num_threads(), config.seed)
+    settings = Settings(config.quick, config.threads or torch.get_num_threads(), config.seed, config.compile)
     run_bench(config.only, settings, Path(config.output), Console())
     return 0
