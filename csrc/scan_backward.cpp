@@ -102,6 +102,15 @@ SV_INLINE void recompute_states(const sv_scan& s, const Path<Real, X, Delta>& pa
     }
 }
 
+template <class Real>
+SV_INLINE void look_back(const int64_t* order, int64_t t, int64_t channels, int64_t width, const Walk<Real>& w) {
+    if (t < lookahead) return;
+    const int64_t ahead = order[t - lookahead] * channels;
+    prefetch(w.grad_y + ahead, width);
+    prefetch(w.grad_delta + ahead, width);
+    prefetch(w.grad_x + ahead, width);
+}
+
 // The walk back with one state per channel: everything of a channel in one loop.
 template <int64_t width_if_fixed, bool fresh, class Real, class X, class Delta>
 SV_INLINE void walk_back_one_state(const sv_scan& s, const Path<Real, X, Delta>& path, const Walk<Real>& w,
@@ -112,12 +121,7 @@ SV_INLINE void walk_back_one_state(const sv_scan& s, const Path<Real, X, Delta>&
     Real* __restrict carried = w.kept.adjoint;
     for (int64_t t = span.end - 1; t >= span.begin; --t) {
         const int64_t kept = t - span.begin;
-        if (t >= lookahead) {
-            int64_t ahead = path.order[t - lookahead] * s.channels;
-            prefetch(w.grad_y + ahead, width);
-            prefetch(w.grad_delta + ahead, width);
-            prefetch(w.grad_x + ahead, width);
-        }
+        look_back(path.order, t, s.channels, width, w);
         const int64_t token = path.order[t];
         const X* __restrict x = path.x + token * s.x_token;
         const Real* __restrict g = w.grad_y + token * s.channels;
@@ -157,12 +161,7 @@ SV_INLINE void walk_back(const sv_scan& s, const Path<Real, X, Delta>& path, con
     Real *__restrict grad_D = w.grad_D, *__restrict grad_bias = w.grad_bias;
     for (int64_t t = span.end - 1; t >= span.begin; --t) {
         const int64_t kept = t - span.begin;
-        if (t >= lookahead) {
-            int64_t ahead = path.order[t - lookahead] * s.channels;
-            prefetch(w.grad_y + ahead, width);
-            prefetch(w.grad_delta + ahead, width);
-            prefetch(w.grad_x + ahead, width);
-        }
+        look_back(path.order, t, s.channels, width, w);
         int64_t token = path.order[t];
         const X* __restrict x = path.x + token * s.x_token;
         const Real* __restrict g = w.grad_y + token * s.channels;

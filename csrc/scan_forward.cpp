@@ -17,6 +17,15 @@ struct Parameters {
     alignas(cache_line) Real bias[widest];
 };
 
+template <class Real, class X, class Delta>
+SV_INLINE void look_ahead(const sv_scan& s, const Path<Real, X, Delta>& path, int64_t t, int64_t width, const Real* y) {
+    if (t + lookahead >= s.tokens) return;
+    const int64_t ahead = path.order[t + lookahead];
+    prefetch(path.delta + ahead * s.delta_token, width);
+    prefetch(path.x + ahead * s.x_token, width);
+    prefetch(y + ahead * s.channels, width);
+}
+
 // One state per channel and no A above zero: the case of every published vision model.
 template <int64_t width_if_fixed, class Real, class X, class Delta>
 SV_INLINE void walk_one_state(const sv_scan& s, const Path<Real, X, Delta>& path, const Parameters<Real>& parameters,
@@ -26,12 +35,7 @@ SV_INLINE void walk_one_state(const sv_scan& s, const Path<Real, X, Delta>& path
     Real* __restrict h = parameters.h;
     alignas(cache_line) Real z[widest], step[widest];
     for (int64_t t = 0; t < s.tokens; ++t) {
-        if (t + lookahead < s.tokens) {
-            int64_t ahead = path.order[t + lookahead];
-            prefetch(path.delta + ahead * s.delta_token, width);
-            prefetch(path.x + ahead * s.x_token, width);
-            prefetch(y + ahead * s.channels, width);
-        }
+        look_ahead(s, path, t, width, y);
         int64_t token = path.order[t];
         const X* __restrict x = path.x + token * s.x_token;
         const Delta* __restrict delta = path.delta + token * s.delta_token;
@@ -51,12 +55,7 @@ SV_INLINE void walk_states(const sv_scan& s, const Path<Real, X, Delta>& path, c
                            int64_t width, Real* y) {
     alignas(cache_line) Real step[widest], drive[widest];
     for (int64_t t = 0; t < s.tokens; ++t) {
-        if (t + lookahead < s.tokens) {
-            int64_t ahead = path.order[t + lookahead];
-            prefetch(path.delta + ahead * s.delta_token, width);
-            prefetch(path.x + ahead * s.x_token, width);
-            prefetch(y + ahead * s.channels, width);
-        }
+        look_ahead(s, path, t, width, y);
         int64_t token = path.order[t];
         const X* __restrict x = path.x + token * s.x_token;
         const Delta* __restrict delta = path.delta + token * s.delta_token;
