@@ -21,26 +21,25 @@ SV_INLINE float load(float value) { return value; }
 SV_INLINE double load(double value) { return value; }
 SV_INLINE float load(bfloat16 value) { return std::bit_cast<float>(uint32_t(value.bits) << 16); }
 
-// x = i ln 2 + r with |r| ≤ ln 2 / 2; e^r by a minimax polynomial (3.1e-9), 2^i through the exponent bits. ln 2 in two
-// parts, the first of so few bits that its product with i is exact: also without fused multiply-adds.
+// x = (i + r) ln 2 with |r| ≤ 1/2; 2^r by a minimax polynomial (2.0e-9), 2^i added to its exponent bits.
 SV_INLINE float exponential_in_range(float x) {
     constexpr float round_to_integer = 12582912.0f;  // 1.5 · 2^23: adding it leaves the integer in the low bits
     float shifted = x * 1.44269504f + round_to_integer;
     float i = shifted - round_to_integer;
-    float r = (x - i * 0.693359375f) + i * 2.12194440e-4f;
-    float value = 0.00138145985f;
-    value = value * r + 0.00836871689f;
-    value = value * r + 0.0416683880f;
-    value = value * r + 0.166665206f;
-    value = value * r + 0.499999934f;
+    float r = x * 1.44269504f - i;
+    float value = 0.000153533620f;
+    value = value * r + 0.00133988750f;
+    value = value * r + 0.00961843692f;
+    value = value * r + 0.0555033237f;
+    value = value * r + 0.240226477f;
+    value = value * r + 0.693147182f;
     value = value * r + 1.0f;
-    value = value * r + 1.0f;
-    return value * std::bit_cast<float>((std::bit_cast<uint32_t>(shifted) + 127u) << 23);
+    return std::bit_cast<float>(std::bit_cast<uint32_t>(value) + (std::bit_cast<uint32_t>(shifted) << 23));
 }
 
-// For x ≤ 0; below -87.3 the result stays at 1.2e-38, the smallest normal number.
+// For x ≤ 0; below -86.6 the result stays at 2.5e-38, near the smallest normal number.
 SV_INLINE float decaying_exponential(float x) {
-    constexpr float lowest = -87.33f;
+    constexpr float lowest = -86.6f;
     return exponential_in_range(x < lowest ? lowest : x);
 }
 
@@ -53,17 +52,21 @@ SV_INLINE float exponential(float x) {
 SV_INLINE double decaying_exponential(double x) { return std::exp(x); }
 SV_INLINE double exponential(double x) { return std::exp(x); }
 
-// z in [0, 1]: log(1 + z) = z times a minimax polynomial (4.7e-9). A division would take longer than its ten terms.
+template <bool decays, class Real>
+SV_INLINE Real exponential_of(Real x) {
+    return decays ? decaying_exponential(x) : exponential(x);
+}
+
+// z in [0, 1]: log(1 + z) = z times a minimax polynomial (5.0e-8). A division would take longer than its nine terms.
 SV_INLINE float log_one_plus(float z) {
-    float value = -0.00324402274f;
-    value = value * z + 0.0198514512f;
-    value = value * z - 0.0569595129f;
-    value = value * z + 0.106036527f;
-    value = value * z - 0.153055912f;
-    value = value * z + 0.196759388f;
-    value = value * z - 0.249541336f;
-    value = value * z + 0.333299624f;
-    value = value * z - 0.499999024f;
+    float value = 0.00536482129f;
+    value = value * z - 0.0300657805f;
+    value = value * z + 0.0792045221f;
+    value = value * z - 0.137538016f;
+    value = value * z + 0.191536546f;
+    value = value * z - 0.248571634f;
+    value = value * z + 0.333213240f;
+    value = value * z - 0.499996483f;
     value = value * z + 1.0f;
     return value * z;
 }

@@ -9,7 +9,9 @@
 
 #include <cstdint>
 
+#include "elementary.h"
 #include "platform.h"
+#include "scratch.h"
 
 enum sv_type : int32_t { SV_FLOAT32 = 0, SV_FLOAT64 = 1, SV_BFLOAT16 = 2 };
 
@@ -38,20 +40,18 @@ SV_EXPORT int sv_scan_backward(const sv_scan* scan, const sv_scan_gradients* gra
 
 namespace sv {
 
-template <class Real, class X, class Delta>
+template <class Real, class Delta>
 struct Path {
-    const X* x;          // of this image, at the tile's first channel
-    const Delta* delta;  // of this image and parameter set, likewise
+    const Delta* delta;  // of this image and parameter set, at the tile's first channel
     const Real *B, *C;   // (tokens, states)
     const int64_t* order;
     int64_t set;
 };
 
-template <class Real, class X, class Delta>
-SV_INLINE Path<Real, X, Delta> path_of(const sv_scan& s, int64_t image, int64_t path, int64_t first) {
+template <class Real, class Delta>
+SV_INLINE Path<Real, Delta> path_of(const sv_scan& s, int64_t image, int64_t path, int64_t first) {
     int64_t set = path * s.sets / s.paths, row = (image * s.sets + set) * s.tokens * s.states;
-    return {static_cast<const X*>(s.x) + image * s.x_image + first,
-            static_cast<const Delta*>(s.delta) + image * s.delta_image + set * s.delta_set + first,
+    return {static_cast<const Delta*>(s.delta) + image * s.delta_image + set * s.delta_set + first,
             static_cast<const Real*>(s.B) + row,
             static_cast<const Real*>(s.C) + row,
             s.orders + (image * s.paths + path) * s.tokens,
@@ -60,7 +60,6 @@ SV_INLINE Path<Real, X, Delta> path_of(const sv_scan& s, int64_t image, int64_t 
 
 // Rows along an order lie anywhere: ask for them this many steps ahead.
 constexpr int64_t lookahead = 6;
-constexpr int64_t cache_line = 64;
 
 template <class Row>
 SV_INLINE void prefetch(const Row* row, int64_t width) {
@@ -68,9 +67,32 @@ SV_INLINE void prefetch(const Row* row, int64_t width) {
     for (int64_t i = 0; i < width * int64_t(sizeof(Row)); i += cache_line) __builtin_prefetch(bytes + i);
 }
 
+// What all paths multiply x with, together.
+template <class Real>
+SV_INLINE void sum_of_D(const sv_scan& s, int64_t first, int64_t width, Real* sum) {
+    for (int64_t c = 0; c < width; ++c) sum[c] = 0;
+    for (int64_t i = 0; i < s.paths; ++i)
+        for (int64_t c = 0; c < width; ++c)
+            sum[c] += static_cast<const Real*>(s.D)[i * s.sets / s.paths * s.channels + first + c];
+}
+
 struct Tiles {
     int64_t width, count;  // the last tile may be narrower
 };
+
+// A tile's rows side by side, as every path visits them again: rows a power of two apart would push each other out of
+// the caches.
+template <class Real, class Value>
+SV_INLINE void gather_tile(const Value* rows, int64_t pitch, int64_t tokens, int64_t width, Real* tile) {
+    for (int64_t token = 0; token < tokens; ++token)
+        for (int64_t c = 0; c < width; ++c) tile[token * width + c] = load(rows[token * pitch + c]);
+}
+
+template <class Real>
+SV_INLINE void scatter_tile(const Real* tile, int64_t tokens, int64_t width, Real* rows, int64_t pitch) {
+    for (int64_t token = 0; token < tokens; ++token)
+        for (int64_t c = 0; c < width; ++c) rows[token * pitch + c] = tile[token * width + c];
+}
 
 inline Tiles tiles_of(int64_t channels, int64_t width) { return {width, (channels + width - 1) / width}; }
 

@@ -24,17 +24,21 @@ struct Chunks {
     }
 };
 
-// What a task keeps: of a chunk, per token, Δ and its slope, and per state the decay and h; of a path the states that
-// chunks start from.
+// What a task keeps: the tile's tokens and their gradients; of a chunk, per token, Δ and its slope, and per state the
+// decay and h; of a path the states that chunks start from.
 template <class Real>
 struct Scratch {
+    Real *x, *grad_y, *grad_x;  // (tokens, width)
     Real *step, *slope, *decay, *h, *starts, *adjoint, *A, *grad_A;
 
-    static int64_t size(const Chunks& chunks, int64_t states, int64_t width) {
-        return width * (chunks.length * (2 + 2 * states) + (chunks.count + 3) * states);
+    static int64_t size(const Chunks& chunks, int64_t tokens, int64_t states, int64_t width) {
+        return width * (3 * tokens + chunks.length * (2 + 2 * states) + (chunks.count + 3) * states);
     }
-    Scratch(Real* memory, const Chunks& chunks, int64_t states, int64_t width) {
-        step = memory;
+    Scratch(Real* memory, const Chunks& chunks, int64_t tokens, int64_t states, int64_t width) {
+        x = memory;
+        grad_y = x + tokens * width;
+        grad_x = grad_y + tokens * width;
+        step = grad_x + tokens * width;
         slope = step + chunks.length * width;
         decay = slope + chunks.length * width;
         h = decay + chunks.length * states * width;
@@ -59,27 +63,24 @@ struct Partial {
 // Everything one walk along a path touches, each at the tile's first channel.
 template <class Real>
 struct Walk {
-    const Real *grad_y, *bias, *D;
-    Real *grad_x, *grad_delta;       // rows of `channels`
+    const Real* bias;
+    Real* grad_delta;                // rows of `channels`
     Real *grad_B, *grad_C;           // (tokens, states)
-    Real *grad_D, *grad_bias;        // (width)
+    Real* grad_bias;                 // (width)
     Scratch<Real> kept;
 };
 
-template <int64_t width_if_fixed, bool one_state, class Real, class X, class Delta>
-SV_INLINE void recompute_states(const sv_scan& s, const Path<Real, X, Delta>& path, const Walk<Real>& w, int64_t tile,
+template <int64_t width_if_fixed, bool decays, bool one_state, class Real, class Delta>
+SV_INLINE void recompute_states(const sv_scan& s, const Path<Real, Delta>& path, const Walk<Real>& w, int64_t tile,
                                 Span span) {
     const int64_t width = width_if_fixed ? width_if_fixed : tile, states = one_state ? 1 : s.states;
     const Real *before = w.kept.starts + span.chunk * states * width, *__restrict bias = w.bias;
     alignas(cache_line) Real z[widest];
     for (int64_t t = span.begin; t < span.end; ++t) {
         const int64_t kept = t - span.begin;
-        if (t + lookahead < s.tokens) {
-            prefetch(path.delta + path.order[t + lookahead] * s.delta_token, width);
-            prefetch(path.x + path.order[t + lookahead] * s.x_token, width);
-        }
-        int64_t token = path.order[t];
-        const X* __restrict x = path.x + token * s.x_token;
+        if (t + lookahead < s.tokens) prefetch(path.delta + path.order[t + lookahead] * s.delta_token, width);
+        const int64_t token = path.order[t];
+        const Real* __restrict x = w.kept.x + token * width;
         const Delta* __restrict delta = path.delta + token * s.delta_token;
         Real *__restrict step = w.kept.step + kept * width, *__restrict slope = w.kept.slope + kept * width;
         // Short loops: a processor overlaps more of short chains than of long ones.
@@ -92,11 +93,8 @@ SV_INLINE void recompute_states(const sv_scan& s, const Path<Real, X, Delta>& pa
             const Real *A = w.kept.A + j * width, *before_j = before + j * width;
             Real* __restrict decay = w.kept.decay + (kept * states + j) * width;
             Real* __restrict h = w.kept.h + (kept * states + j) * width;
-            if (one_state)  // chosen only where no A is above zero
-                for (int64_t c = 0; c < width; ++c) decay[c] = decaying_exponential(step[c] * A[c]);
-            else
-                for (int64_t c = 0; c < width; ++c) decay[c] = exponential(step[c] * A[c]);
-            for (int64_t c = 0; c < width; ++c) h[c] = decay[c] * before_j[c] + step[c] * load(x[c]) * B_t;
+            for (int64_t c = 0; c < width; ++c) decay[c] = exponential_of<decays>(step[c] * A[c]);
+            for (int64_t c = 0; c < width; ++c) h[c] = decay[c] * before_j[c] + step[c] * x[c] * B_t;
         }
         before = w.kept.h + kept * states * width;
     }
@@ -104,45 +102,38 @@ SV_INLINE void recompute_states(const sv_scan& s, const Path<Real, X, Delta>& pa
 
 template <class Real>
 SV_INLINE void look_back(const int64_t* order, int64_t t, int64_t channels, int64_t width, const Walk<Real>& w) {
-    if (t < lookahead) return;
-    const int64_t ahead = order[t - lookahead] * channels;
-    prefetch(w.grad_y + ahead, width);
-    prefetch(w.grad_delta + ahead, width);
-    prefetch(w.grad_x + ahead, width);
+    if (t >= lookahead) prefetch(w.grad_delta + order[t - lookahead] * channels, width);
 }
 
 // The walk back with one state per channel: everything of a channel in one loop.
-template <int64_t width_if_fixed, bool fresh, class Real, class X, class Delta>
-SV_INLINE void walk_back_one_state(const sv_scan& s, const Path<Real, X, Delta>& path, const Walk<Real>& w,
+template <int64_t width_if_fixed, bool fresh, class Real, class Delta>
+SV_INLINE void walk_back_one_state(const sv_scan& s, const Path<Real, Delta>& path, const Walk<Real>& w,
                                    int64_t tile, Span span) {
     const int64_t width = width_if_fixed ? width_if_fixed : tile;
-    const Real *__restrict D = w.D, *__restrict A = w.kept.A;
-    Real *__restrict grad_D = w.grad_D, *__restrict grad_bias = w.grad_bias, *__restrict grad_A = w.kept.grad_A;
-    Real* __restrict carried = w.kept.adjoint;
+    const Real* __restrict A = w.kept.A;
+    Real *__restrict grad_bias = w.grad_bias, *__restrict grad_A = w.kept.grad_A, *__restrict carried = w.kept.adjoint;
     for (int64_t t = span.end - 1; t >= span.begin; --t) {
         const int64_t kept = t - span.begin;
         look_back(path.order, t, s.channels, width, w);
         const int64_t token = path.order[t];
-        const X* __restrict x = path.x + token * s.x_token;
-        const Real* __restrict g = w.grad_y + token * s.channels;
+        const Real *__restrict x = w.kept.x + token * width, *__restrict g = w.kept.grad_y + token * width;
         const Real *__restrict step = w.kept.step + kept * width, *__restrict slope = w.kept.slope + kept * width;
         const Real *__restrict decay = w.kept.decay + kept * width, *__restrict h = w.kept.h + kept * width;
         const Real* __restrict before = kept ? h - width : w.kept.starts + span.chunk * width;
-        Real* __restrict grad_x = w.grad_x + token * s.channels;
+        Real* __restrict grad_x = w.kept.grad_x + token * width;
         Real* __restrict grad_delta = w.grad_delta + token * s.channels;
         const Real B = path.B[token], C = path.C[token];
         Real sum_B = 0, sum_C = 0;
 #pragma omp simd reduction(+ : sum_B, sum_C)
         for (int64_t c = 0; c < width; ++c) {
-            const Real x_t = load(x[c]), adjoint = C * g[c] + carried[c], decayed = adjoint * decay[c];
+            const Real x_t = x[c], adjoint = C * g[c] + carried[c], decayed = adjoint * decay[c];
             const Real exponent = decayed * before[c], through_B = adjoint * B;
             const Real raw = (through_B * x_t + exponent * A[c]) * slope[c];
             carried[c] = decayed;
             grad_A[c] += exponent * step[c];
-            grad_x[c] += D[c] * g[c] + through_B * step[c];
+            grad_x[c] += through_B * step[c];
             grad_delta[c] = fresh ? raw : grad_delta[c] + raw;
             grad_bias[c] += raw;
-            grad_D[c] += g[c] * x_t;
             sum_B += adjoint * (step[c] * x_t);
             sum_C += g[c] * h[c];
         }
@@ -152,19 +143,17 @@ SV_INLINE void walk_back_one_state(const sv_scan& s, const Path<Real, X, Delta>&
 }
 
 // `fresh`: no earlier path has written this parameter set's grad_delta.
-template <bool fresh, class Real, class X, class Delta>
-SV_INLINE void walk_back(const sv_scan& s, const Path<Real, X, Delta>& path, const Walk<Real>& w, int64_t width,
+template <bool fresh, class Real, class Delta>
+SV_INLINE void walk_back(const sv_scan& s, const Path<Real, Delta>& path, const Walk<Real>& w, int64_t width,
                          Span span) {
     const int64_t states = s.states;
     alignas(cache_line) Real through_B[widest], through_A[widest];
-    const Real* __restrict D = w.D;
-    Real *__restrict grad_D = w.grad_D, *__restrict grad_bias = w.grad_bias;
+    Real* __restrict grad_bias = w.grad_bias;
     for (int64_t t = span.end - 1; t >= span.begin; --t) {
         const int64_t kept = t - span.begin;
         look_back(path.order, t, s.channels, width, w);
         int64_t token = path.order[t];
-        const X* __restrict x = path.x + token * s.x_token;
-        const Real* __restrict g = w.grad_y + token * s.channels;
+        const Real *__restrict x = w.kept.x + token * width, *__restrict g = w.kept.grad_y + token * width;
         const Real *__restrict step = w.kept.step + kept * width, *__restrict slope = w.kept.slope + kept * width;
         for (int64_t j = 0; j < states; ++j) {
             Real B_t = path.B[token * states + j], C_t = path.C[token * states + j], sum_B = 0, sum_C = 0;
@@ -184,7 +173,7 @@ SV_INLINE void walk_back(const sv_scan& s, const Path<Real, X, Delta>& path, con
                     grad_A[c] += exponent * step[c];
                     through_B[c] = adjoint * B_t;
                     through_A[c] = exponent * A[c];
-                    sum_B += adjoint * (step[c] * load(x[c]));
+                    sum_B += adjoint * (step[c] * x[c]);
                     sum_C += g[c] * h[c];
                 }
             } else {
@@ -196,28 +185,26 @@ SV_INLINE void walk_back(const sv_scan& s, const Path<Real, X, Delta>& path, con
                     grad_A[c] += exponent * step[c];
                     through_B[c] += adjoint * B_t;
                     through_A[c] += exponent * A[c];
-                    sum_B += adjoint * (step[c] * load(x[c]));
+                    sum_B += adjoint * (step[c] * x[c]);
                     sum_C += g[c] * h[c];
                 }
             }
             w.grad_B[token * states + j] += sum_B;
             w.grad_C[token * states + j] += sum_C;
         }
-        Real* __restrict grad_x = w.grad_x + token * s.channels;
+        Real* __restrict grad_x = w.kept.grad_x + token * width;
         Real* __restrict grad_delta = w.grad_delta + token * s.channels;
         for (int64_t c = 0; c < width; ++c) {
-            Real x_t = load(x[c]);
-            Real raw = (through_B[c] * x_t + through_A[c]) * slope[c];
-            grad_x[c] += D[c] * g[c] + through_B[c] * step[c];
+            Real raw = (through_B[c] * x[c] + through_A[c]) * slope[c];
+            grad_x[c] += through_B[c] * step[c];
             grad_delta[c] = fresh ? raw : grad_delta[c] + raw;
             grad_bias[c] += raw;
-            grad_D[c] += g[c] * x_t;
         }
     }
 }
 
-template <int64_t width_if_fixed, bool one_state, class Real, class X, class Delta>
-SV_INLINE void one_path(const sv_scan& s, const Path<Real, X, Delta>& path, const Walk<Real>& w, int64_t tile,
+template <int64_t width_if_fixed, bool decays, bool one_state, class Real, class Delta>
+SV_INLINE void one_path(const sv_scan& s, const Path<Real, Delta>& path, const Walk<Real>& w, int64_t tile,
                         const Chunks& chunks, bool fresh) {
     const int64_t row = s.states * tile;
     auto span = [&](int64_t chunk) {
@@ -225,12 +212,12 @@ SV_INLINE void one_path(const sv_scan& s, const Path<Real, X, Delta>& path, cons
     };
     std::fill_n(w.kept.starts, row, Real(0));
     for (int64_t chunk = 0; chunk + 1 < chunks.count; ++chunk) {
-        recompute_states<width_if_fixed, one_state>(s, path, w, tile, span(chunk));
+        recompute_states<width_if_fixed, decays, one_state>(s, path, w, tile, span(chunk));
         std::copy_n(w.kept.h + (chunks.length - 1) * row, row, w.kept.starts + (chunk + 1) * row);
     }
     std::fill_n(w.kept.adjoint, row, Real(0));
     for (int64_t chunk = chunks.count - 1; chunk >= 0; --chunk) {
-        recompute_states<width_if_fixed, one_state>(s, path, w, tile, span(chunk));
+        recompute_states<width_if_fixed, decays, one_state>(s, path, w, tile, span(chunk));
         if constexpr (one_state) {
             if (fresh)
                 walk_back_one_state<width_if_fixed, true>(s, path, w, tile, span(chunk));
@@ -245,27 +232,38 @@ SV_INLINE void one_path(const sv_scan& s, const Path<Real, X, Delta>& path, cons
     }
 }
 
+// D x_t does not depend on the order: the paths' shares in grad_x are one product, and paths of a set share grad_D.
+template <class Real>
+SV_INLINE void skip_gradients(const sv_scan& s, const Scratch<Real>& kept, Real* grad_D, int64_t first, int64_t width) {
+    alignas(cache_line) Real D[widest], sum[widest] = {};
+    sum_of_D(s, first, width, D);
+    for (int64_t token = 0; token < s.tokens; ++token)
+        for (int64_t c = 0; c < width; ++c) {
+            kept.grad_x[token * width + c] = D[c] * kept.grad_y[token * width + c];
+            sum[c] += kept.grad_y[token * width + c] * kept.x[token * width + c];
+        }
+    for (int64_t i = 0; i < s.paths; ++i)
+        for (int64_t c = 0; c < width; ++c) grad_D[i * s.sets / s.paths * s.channels + c] += sum[c];
+}
+
 template <class Real, class X, class Delta>
 SV_INLINE void backward_tile(const sv_scan& s, const sv_scan_gradients& out, const Partial<Real>& sums, int64_t image,
                              int64_t tile, int64_t first, int64_t width, Real* memory) {
     const int64_t states = s.states, plane = s.tokens * s.channels;
     const Chunks chunks(s.tokens, states, sizeof(Real));
-    Scratch<Real> kept(memory, chunks, states, width);
-    Real* grad_x = static_cast<Real*>(out.x) + image * plane + first;
-    for (int64_t token = 0; token < s.tokens; ++token) std::fill_n(grad_x + token * s.channels, width, Real(0));
+    const Scratch<Real> kept(memory, chunks, s.tokens, states, width);
+    gather_tile(static_cast<const X*>(s.x) + image * s.x_image + first, s.x_token, s.tokens, width, kept.x);
+    gather_tile(static_cast<const Real*>(out.grad_y) + image * plane + first, s.channels, s.tokens, width, kept.grad_y);
+    skip_gradients(s, kept, sums.D + image * s.sets * s.channels + first, first, width);
     int64_t last_set = -1;
     for (int64_t i = 0; i < s.paths; ++i) {
-        auto path = path_of<Real, X, Delta>(s, image, i, first);
+        auto path = path_of<Real, Delta>(s, image, i, first);
         const int64_t row = path.set * s.channels + first, own = image * s.sets * s.channels + row;
         const int64_t sequence = ((tile * s.images + image) * s.sets + path.set) * s.tokens * states;
-        const Walk<Real> walk{static_cast<const Real*>(out.grad_y) + image * plane + first,
-                              static_cast<const Real*>(s.bias) + row,
-                              static_cast<const Real*>(s.D) + row,
-                              grad_x,
+        const Walk<Real> walk{static_cast<const Real*>(s.bias) + row,
                               static_cast<Real*>(out.delta) + (path.set * s.images + image) * plane + first,
                               sums.B + sequence,
                               sums.C + sequence,
-                              sums.D + own,
                               sums.bias + own,
                               kept};
         bool decays = true;
@@ -276,18 +274,21 @@ SV_INLINE void backward_tile(const sv_scan& s, const sv_scan_gradients& out, con
                 decays = decays && kept.A[j * width + c] <= 0;
             }
         const bool fresh = path.set != last_set;
-        if (states != 1 || !decays)
-            one_path<0, false>(s, path, walk, width, chunks, fresh);
+        if (!decays)
+            one_path<0, false, false>(s, path, walk, width, chunks, fresh);
+        else if (states != 1)
+            one_path<0, true, false>(s, path, walk, width, chunks, fresh);
         else if (width == 64)
-            one_path<64, true>(s, path, walk, width, chunks, fresh);
+            one_path<64, true, true>(s, path, walk, width, chunks, fresh);
         else if (width == 32)
-            one_path<32, true>(s, path, walk, width, chunks, fresh);
+            one_path<32, true, true>(s, path, walk, width, chunks, fresh);
         else
-            one_path<0, true>(s, path, walk, width, chunks, fresh);
+            one_path<0, true, true>(s, path, walk, width, chunks, fresh);
         for (int64_t c = 0; c < width; ++c)
             for (int64_t j = 0; j < states; ++j) sums.A[(own + c) * states + j] += kept.grad_A[j * width + c];
         last_set = path.set;
     }
+    scatter_tile(kept.grad_x, s.tokens, width, static_cast<Real*>(out.x) + image * plane + first, s.channels);
 }
 
 template <class Real>
@@ -331,20 +332,21 @@ int backward(const sv_scan& s, const sv_scan_gradients& out, Tile<Real> tile) {
         sums.D = sums.A + s.images * row * s.states;
         sums.bias = sums.D + s.images * row;
         bool failed = false;
+        const int64_t tokens = s.images * s.tokens * s.channels * int64_t(sizeof(Real));
+        expect_large(out.x, tokens);
+        expect_large(out.delta, tokens * s.sets);
 #pragma omp parallel num_threads(s.threads)
         {
-            std::vector<Real> memory;
-            try {
-                memory.resize(Scratch<Real>::size(chunks, s.states, tiles.width));
-            } catch (...) {
+            const auto memory = scratch<Real>(Scratch<Real>::size(chunks, s.tokens, s.states, tiles.width));
+            if (!memory) {
 #pragma omp atomic write
                 failed = true;
             }
 #pragma omp for schedule(static)
             for (int64_t task = 0; task < tasks; ++task) {
-                if (memory.empty()) continue;
+                if (!memory) continue;
                 int64_t i = task % tiles.count, first = i * tiles.width;
-                tile(s, out, sums, task / tiles.count, i, first, std::min(tiles.width, s.channels - first), memory.data());
+                tile(s, out, sums, task / tiles.count, i, first, std::min(tiles.width, s.channels - first), memory.get());
             }
         }
         if (failed) return SV_OUT_OF_MEMORY;

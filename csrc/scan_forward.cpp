@@ -10,109 +10,109 @@ namespace {
 
 constexpr int64_t widest = 64;
 
-// State j of channel c is h[j * widest + c].
+// What a task works in. State j of channel c is h[j * widest + c].
 template <class Real>
-struct Parameters {
-    Real *A, *h;  // (states, widest)
-    alignas(cache_line) Real bias[widest];
+struct Scratch {
+    Real *A, *h, *bias;  // (states, widest), bias (widest)
+    Real *x, *y;         // (tokens, width)
+
+    static int64_t size(const sv_scan& s) { return widest * (2 * s.states + 1 + 2 * s.tokens); }
+    Scratch(Real* memory, const sv_scan& s)
+        : A(memory), h(A + s.states * widest), bias(h + s.states * widest), x(bias + widest), y(x + s.tokens * widest) {}
 };
 
-template <class Real, class X, class Delta>
-SV_INLINE void look_ahead(const sv_scan& s, const Path<Real, X, Delta>& path, int64_t t, int64_t width, const Real* y) {
-    if (t + lookahead >= s.tokens) return;
-    const int64_t ahead = path.order[t + lookahead];
-    prefetch(path.delta + ahead * s.delta_token, width);
-    prefetch(path.x + ahead * s.x_token, width);
-    prefetch(y + ahead * s.channels, width);
+template <class Real, class Delta>
+SV_INLINE void look_ahead(const sv_scan& s, const Path<Real, Delta>& path, int64_t t, int64_t width) {
+    if (t + lookahead < s.tokens) prefetch(path.delta + path.order[t + lookahead] * s.delta_token, width);
 }
 
-// One state per channel and no A above zero: the case of every published vision model.
-template <int64_t width_if_fixed, class Real, class X, class Delta>
-SV_INLINE void walk_one_state(const sv_scan& s, const Path<Real, X, Delta>& path, const Parameters<Real>& parameters,
-                              int64_t tile, Real* y) {
+// One state per channel and no A above zero: the case of every VMamba.
+template <int64_t width_if_fixed, class Real, class Delta>
+SV_INLINE void walk_one_state(const sv_scan& s, const Path<Real, Delta>& path, const Scratch<Real>& own, int64_t tile) {
     const int64_t width = width_if_fixed ? width_if_fixed : tile;
-    const Real *__restrict A = parameters.A, *__restrict bias = parameters.bias;
-    Real* __restrict h = parameters.h;
+    const Real *__restrict A = own.A, *__restrict bias = own.bias;
+    Real* __restrict h = own.h;
     alignas(cache_line) Real z[widest], step[widest];
     for (int64_t t = 0; t < s.tokens; ++t) {
-        look_ahead(s, path, t, width, y);
-        int64_t token = path.order[t];
-        const X* __restrict x = path.x + token * s.x_token;
+        look_ahead(s, path, t, width);
+        const int64_t token = path.order[t];
         const Delta* __restrict delta = path.delta + token * s.delta_token;
-        Real *__restrict y_t = y + token * s.channels, B = path.B[token], C = path.C[token];
+        const Real *__restrict x = own.x + token * width, B = path.B[token], C = path.C[token];
+        Real* __restrict y = own.y + token * width;
         // In three loops: the chain of one channel is some 150 cycles long, and a processor overlaps more short ones.
         for (int64_t c = 0; c < width; ++c) z[c] = decaying_exponential(-std::fabs(load(delta[c]) + bias[c]));
         for (int64_t c = 0; c < width; ++c) step[c] = positive_part(load(delta[c]) + bias[c]) + log_one_plus(z[c]);
         for (int64_t c = 0; c < width; ++c) {
-            h[c] = decaying_exponential(step[c] * A[c]) * h[c] + (step[c] * load(x[c])) * B;
-            y_t[c] += h[c] * C;
+            h[c] = decaying_exponential(step[c] * A[c]) * h[c] + (step[c] * x[c]) * B;
+            y[c] += h[c] * C;
         }
     }
 }
 
-template <class Real, class X, class Delta>
-SV_INLINE void walk_states(const sv_scan& s, const Path<Real, X, Delta>& path, const Parameters<Real>& parameters,
-                           int64_t width, Real* y) {
+template <bool decays, class Real, class Delta>
+SV_INLINE void walk_states(const sv_scan& s, const Path<Real, Delta>& path, const Scratch<Real>& own, int64_t width) {
     alignas(cache_line) Real step[widest], drive[widest];
     for (int64_t t = 0; t < s.tokens; ++t) {
-        look_ahead(s, path, t, width, y);
-        int64_t token = path.order[t];
-        const X* __restrict x = path.x + token * s.x_token;
+        look_ahead(s, path, t, width);
+        const int64_t token = path.order[t];
         const Delta* __restrict delta = path.delta + token * s.delta_token;
-        Real* __restrict y_t = y + token * s.channels;
+        const Real* __restrict x = own.x + token * width;
+        Real* __restrict y = own.y + token * width;
         for (int64_t c = 0; c < width; ++c) {
-            step[c] = softplus(load(delta[c]) + parameters.bias[c]);
-            drive[c] = step[c] * load(x[c]);
+            step[c] = softplus(load(delta[c]) + own.bias[c]);
+            drive[c] = step[c] * x[c];
         }
         for (int64_t j = 0; j < s.states; ++j) {
-            const Real *__restrict A = parameters.A + j * widest;
-            Real *__restrict h = parameters.h + j * widest, B = path.B[token * s.states + j], C = path.C[token * s.states + j];
+            const Real *__restrict A = own.A + j * widest;
+            Real *__restrict h = own.h + j * widest, B = path.B[token * s.states + j], C = path.C[token * s.states + j];
             for (int64_t c = 0; c < width; ++c) {
-                h[c] = exponential(step[c] * A[c]) * h[c] + drive[c] * B;
-                y_t[c] += h[c] * C;
+                h[c] = exponential_of<decays>(step[c] * A[c]) * h[c] + drive[c] * B;
+                y[c] += h[c] * C;
             }
         }
     }
 }
 
 // y = x · (sum of D over the paths): the paths add to this.
-template <class Real, class X>
-SV_INLINE void start_with_skip(const sv_scan& s, const X* x, Real* y, int64_t first, int64_t width) {
-    alignas(cache_line) Real D[widest] = {};
-    for (int64_t i = 0; i < s.paths; ++i)
-        for (int64_t c = 0; c < width; ++c)
-            D[c] += static_cast<const Real*>(s.D)[i * s.sets / s.paths * s.channels + first + c];
+template <class Real>
+SV_INLINE void start_with_skip(const sv_scan& s, const Scratch<Real>& own, int64_t first, int64_t width) {
+    alignas(cache_line) Real D[widest];
+    sum_of_D(s, first, width, D);
     for (int64_t token = 0; token < s.tokens; ++token)
-        for (int64_t c = 0; c < width; ++c) y[token * s.channels + c] = s.paths ? D[c] * load(x[token * s.x_token + c]) : Real(0);
+        for (int64_t c = 0; c < width; ++c)
+            own.y[token * width + c] = s.paths ? D[c] * own.x[token * width + c] : Real(0);
 }
 
 template <class Real, class X, class Delta>
-SV_INLINE void forward_tile(const sv_scan& s, Real* y, int64_t image, int64_t first, int64_t width, Real* scratch) {
-    y += image * s.tokens * s.channels + first;
-    start_with_skip<Real>(s, static_cast<const X*>(s.x) + image * s.x_image + first, y, first, width);
-    Parameters<Real> parameters{scratch, scratch + s.states * widest, {}};
+SV_INLINE void forward_tile(const sv_scan& s, Real* y, int64_t image, int64_t first, int64_t width, Real* memory) {
+    const Scratch<Real> own(memory, s);
+    gather_tile(static_cast<const X*>(s.x) + image * s.x_image + first, s.x_token, s.tokens, width, own.x);
+    start_with_skip(s, own, first, width);
     for (int64_t i = 0; i < s.paths; ++i) {
-        auto path = path_of<Real, X, Delta>(s, image, i, first);
+        const auto path = path_of<Real, Delta>(s, image, i, first);
         bool decays = true;
         for (int64_t c = 0; c < width; ++c) {
             int64_t channel = path.set * s.channels + first + c;
-            parameters.bias[c] = static_cast<const Real*>(s.bias)[channel];
+            own.bias[c] = static_cast<const Real*>(s.bias)[channel];
             for (int64_t j = 0; j < s.states; ++j) {
                 Real A = static_cast<const Real*>(s.A)[channel * s.states + j];
-                parameters.A[j * widest + c] = A;
-                parameters.h[j * widest + c] = 0;
+                own.A[j * widest + c] = A;
+                own.h[j * widest + c] = 0;
                 decays = decays && A <= 0;
             }
         }
-        if (s.states != 1 || !decays)
-            walk_states(s, path, parameters, width, y);
+        if (!decays)
+            walk_states<false>(s, path, own, width);
+        else if (s.states != 1)
+            walk_states<true>(s, path, own, width);
         else if (width == 64)
-            walk_one_state<64>(s, path, parameters, width, y);
+            walk_one_state<64>(s, path, own, width);
         else if (width == 32)
-            walk_one_state<32>(s, path, parameters, width, y);
+            walk_one_state<32>(s, path, own, width);
         else
-            walk_one_state<0>(s, path, parameters, width, y);
+            walk_one_state<0>(s, path, own, width);
     }
+    scatter_tile(own.y, s.tokens, width, y + image * s.tokens * s.channels + first, s.channels);
 }
 
 template <class Real>
@@ -133,20 +133,19 @@ int forward(const sv_scan& s, Real* y, Tile<Real> tile) {
     Tiles tiles = tiles_of(s.channels, widest);
     int64_t tasks = s.images * tiles.count;
     bool failed = false;
+    expect_large(y, s.images * s.tokens * s.channels * int64_t(sizeof(Real)));
 #pragma omp parallel num_threads(s.threads)
     {
-        std::vector<Real> scratch;
-        try {
-            scratch.resize(2 * s.states * widest);
-        } catch (...) {
+        const auto memory = scratch<Real>(Scratch<Real>::size(s));
+        if (!memory) {
 #pragma omp atomic write
             failed = true;
         }
 #pragma omp for schedule(static)
         for (int64_t task = 0; task < tasks; ++task) {
-            if (scratch.empty()) continue;
+            if (!memory) continue;
             int64_t first = task % tiles.count * tiles.width;
-            tile(s, y, task / tiles.count, first, std::min(tiles.width, s.channels - first), scratch.data());
+            tile(s, y, task / tiles.count, first, std::min(tiles.width, s.channels - first), memory.get());
         }
     }
     return failed ? SV_OUT_OF_MEMORY : SV_OK;

@@ -18,6 +18,11 @@ from tests.ops.scan_inputs import NAMES, leaves, scan_inputs
 EPS = torch.finfo(torch.float32).eps
 
 
+def spread(argument):
+    """How far exp may be off beside two ulps: log₂ e has 24 bits, and without fused multiply-adds x log₂ e is rounded."""
+    return argument.double().abs() * (1.4e-8 + EPS / 2)
+
+
 def run(tensors, orders, backend="native", weight=None):
     inputs = leaves(tensors)
     y = selective_scan(*inputs, orders, backend=backend)
@@ -35,15 +40,16 @@ def softplus_of(values):
 
 
 @needs_native
-def test_softplus_is_right_to_two_ulps():
+def test_softplus_is_right_to_two_ulps_and_the_spread_of_its_exp():
     values = torch.cat([torch.linspace(-80, 40, 200_001), torch.tensor([0.0, -0.0, 1e-30, -1e-30])])
     exact = F.softplus(values.double())
     error = ((softplus_of(values).double() - exact) / exact).abs()
-    assert float(error.max()) < 2 * EPS
+    assert float((error - spread(values.clamp(max=0))).max()) < 2 * EPS
+    assert float(error[values.abs() < 4].max()) < 2.5 * EPS
 
 
 @needs_native
-def test_exp_is_right_to_two_ulps():
+def test_exp_is_right_to_two_ulps_and_its_spread():
     """Two tokens, the second with x = 0 and Δ = 1: y₂ = exp(A) y₁. A holds the argument itself."""
     arguments = torch.linspace(-80, 0, 100_001)
     d = len(arguments)
@@ -55,7 +61,7 @@ def test_exp_is_right_to_two_ulps():
     exact = torch.exp(arguments.double() * float(softplus_of(Δ[None])))
     error = (y[1] / y[0] / exact - 1).abs()
     # The argument Δ A is rounded once before exp sees it.
-    assert float((error - arguments.double().abs() * EPS / 2).max()) < 2 * EPS
+    assert float((error - arguments.double().abs() * EPS / 2 - spread(arguments)).max()) < 2 * EPS
 
 
 @needs_native

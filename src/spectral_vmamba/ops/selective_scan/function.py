@@ -45,11 +45,12 @@ def selective_scan(
     Cost: O(k·l·d·n). bf16/fp16 inputs are computed in float32; the output has the dtype of `x`. Gradients flow to every
     input but `orders`; second derivatives only with `backend="reference"` or `"portable"`.
     """
-    check_shapes(x, delta, A, B, C, D, delta_bias, orders)
     if not torch.compiler.is_compiling():  # inside a graph the choice was made when the graph was
         backend = resolve_backend(backend)
         if backend == "native" and x.device.type != "cpu":
             raise ValueError(f"backend 'native' runs on the CPU, the tensors are on {x.device}; use 'auto'")
-        if backend in ("portable", "reference") and x.device.type == "cpu":
+    if backend in ("portable", "reference"):  # the op checks by itself
+        check_shapes(x, delta, A, B, C, D, delta_bias, orders)
+        if x.device.type == "cpu" and not torch.compiler.is_compiling():
             check_orders(orders)
     return _IMPLEMENTATIONS[backend](x, delta, A, B, C, D, delta_bias, orders)

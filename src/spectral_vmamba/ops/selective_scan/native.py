@@ -38,7 +38,7 @@ def selective_scan_native(
     inputs = _laid_out(x, delta, A, B, C, D, delta_bias, orders)
     y = torch.empty(x.shape, dtype=inputs[2].dtype)
     call("sv_scan_forward", byref(_describe(*inputs)), pointer(y))
-    return y.to(x.dtype)
+    return _cast(y, x.dtype)
 
 
 def selective_scan_native_backward(
@@ -55,15 +55,15 @@ def selective_scan_native_backward(
     """Gradients of x, delta, A, B, C, D, delta_bias; that of delta in the layout of `empty_delta_gradient`."""
     inputs = _laid_out(x, delta, A, B, C, D, delta_bias, orders)
     precise = inputs[2].dtype
-    grad = grad.to(precise).contiguous()
+    grad = _cast(grad, precise).contiguous()
     given = (x, delta, A, B, C, D, delta_bias)
     outputs = [torch.empty(tensor.shape, dtype=precise) for tensor in given]
     outputs[1] = empty_delta_gradient(delta, precise)
     if orders.shape[1] == 0:
         outputs[1].zero_()
-    described = _Gradients(pointer(grad), *(pointer(output) for output in outputs))
+    described = _Gradients(grad.data_ptr(), *(output.data_ptr() for output in outputs))
     call("sv_scan_backward", byref(_describe(*inputs)), byref(described))
-    cast = [output.to(tensor.dtype) for output, tensor in zip(outputs, given, strict=True)]
+    cast = [_cast(output, tensor.dtype) for output, tensor in zip(outputs, given, strict=True)]
     return cast[0], cast[1], cast[2], cast[3], cast[4], cast[5], cast[6]
 
 
@@ -78,13 +78,18 @@ def _laid_out(x, delta, A, B, C, D, delta_bias, orders) -> list[Tensor]:
     kept = (precise,) if precise is torch.float64 else (precise, torch.bfloat16)
     rows = [tensor if tensor.dtype in kept else tensor.to(precise) for tensor in (x, delta)]
     rows = [tensor if tensor.stride(-1) == 1 else tensor.contiguous() for tensor in rows]
-    small = [tensor.to(precise).contiguous() for tensor in (A, B, C, D, delta_bias)]
-    return [*rows, *small, orders.to(torch.int64).contiguous()]
+    small = [_cast(tensor, precise).contiguous() for tensor in (A, B, C, D, delta_bias)]
+    return [*rows, *small, _cast(orders, torch.int64).contiguous()]
+
+
+def _cast(tensor: Tensor, dtype: torch.dtype) -> Tensor:
+    """Short calls are made of many small ones: asking first is a tenth of `to`'s price."""
+    return tensor if tensor.dtype is dtype else tensor.to(dtype)
 
 
 def _describe(x, delta, A, B, C, D, delta_bias, orders) -> _Scan:
     images, tokens, channels = x.shape
-    pointers = (pointer(tensor) for tensor in (x, delta, A, B, C, D, delta_bias, orders))
+    pointers = (tensor.data_ptr() for tensor in (x, delta, A, B, C, D, delta_bias, orders))
     sizes = (images, tokens, channels, A.shape[2], A.shape[0], orders.shape[1])
     return _Scan(
         *pointers, *sizes, *x.stride()[:2], *delta.stride()[:3], _TYPES[x.dtype], _TYPES[delta.dtype],

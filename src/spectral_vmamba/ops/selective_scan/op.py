@@ -23,6 +23,7 @@ _INPUTS = "Tensor x, Tensor delta, Tensor A, Tensor B, Tensor C, Tensor D, Tenso
 
 @torch.library.custom_op("spectral_vmamba::selective_scan", mutates_args=(), schema=f"({_INPUTS}) -> Tensor")
 def selective_scan_op(x, delta, A, B, C, D, delta_bias, orders):
+    check_shapes(x, delta, A, B, C, D, delta_bias, orders)
     return selective_scan_portable(x, delta, A, B, C, D, delta_bias, orders).contiguous()
 
 
@@ -38,6 +39,7 @@ def _(x, delta, A, B, C, D, delta_bias, orders):
 
 @selective_scan_op.register_fake
 def _(x, delta, A, B, C, D, delta_bias, orders):
+    check_shapes(x, delta, A, B, C, D, delta_bias, orders)
     return torch.empty(x.shape, dtype=x.dtype, device=x.device)
 
 
