@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <new>
 #include <numeric>
@@ -33,6 +34,41 @@ SV_CLONES void four_rows(const Tokens& tokens, int64_t first, double same, doubl
 SV_CLONES void one_row(const Tokens& tokens, int64_t token, double same, double* out) {
     squared_distances<1>(tokens, token, same, out);
 }
+
+// All of them at hand for a small image; otherwise computed whenever they are asked for.
+class Distances {
+  public:
+    static constexpr int64_t strip = 4;
+    const Tokens& tokens;
+
+    Distances(const Tokens& tokens, double same)
+        : tokens(tokens), same(same), all(tokens.count * tokens.padded <= largest_kept),
+          memory((all ? tokens.count : strip) * tokens.padded) {}
+
+    // Rows first, first + 1, …: as many as are left, at most `strip`.
+    double* rows(int64_t first) {
+        double* out = memory.data() + (all ? first * tokens.padded : 0);
+        const int64_t number = std::min(strip, tokens.count - first);
+        if (number == strip)
+            four_rows(tokens, first, same, out);
+        else
+            for (int64_t i = 0; i < number; ++i) one_row(tokens, first + i, same, out + i * tokens.padded);
+        return out;
+    }
+
+    // After `rows` went over all of them.
+    const double* row(int64_t token) {
+        if (all) return memory.data() + token * tokens.padded;
+        one_row(tokens, token, same, memory.data());
+        return memory.data();
+    }
+
+  private:
+    static constexpr int64_t largest_kept = 1 << 18;
+    double same;
+    bool all;
+    std::vector<double> memory;
+};
 
 SV_CLONES double sum_of_roots(const double* squared, const int32_t* sizes, int64_t count) {
     double sum = 0;
@@ -69,21 +105,17 @@ struct Neighborhood {
 };
 
 // Who is near hangs on σ, known only after all pairs: so first everyone who may be near, by a bound on σ.
-Neighborhood nearest_neighbors(const Tokens& tokens, const sv_graph_options& o) {
-    const int64_t count = tokens.count, strip = 4;
+Neighborhood nearest_neighbors(Distances& distances, const sv_graph_options& o) {
+    const Tokens& tokens = distances.tokens;
+    const int64_t count = tokens.count;
     double longest = *std::max_element(tokens.norms.begin(), tokens.norms.end()), sum = 0;
     const double bound = o.tie * 4 * longest;
-    std::vector<double> squared(strip * tokens.padded), nearest, last(count);
+    std::vector<double> nearest, last(count);
     Neighborhood found;
-    for (int64_t first = 0; first < count; first += strip) {
-        const int64_t rows = std::min(strip, count - first);
-        if (rows == strip)
-            four_rows(tokens, first, o.same, squared.data());
-        else
-            for (int64_t i = 0; i < rows; ++i) one_row(tokens, first + i, o.same, squared.data() + i * tokens.padded);
-        for (int64_t i = 0; i < rows; ++i) {
-            const int64_t token = first + i;
-            double* row = squared.data() + i * tokens.padded;
+    found.edges.reserve(count * (o.neighbors + 1));
+    for (int64_t first = 0; first < count; first += Distances::strip) {
+        double* row = distances.rows(first);
+        for (int64_t token = first; token < std::min(first + Distances::strip, count); ++token, row += tokens.padded) {
             sum += sum_of_roots(row, tokens.sizes.data(), count) * tokens.sizes[token];
             row[token] = infinite;
             last[token] = kth_smallest(row, tokens.sizes, o.neighbors, tokens.sizes[token] - 1, nearest);
@@ -115,15 +147,15 @@ bool connected(const std::vector<Edge>& edges, int64_t count) {
 }
 
 // Prim's tree over all pairs: each token's parent, in the order in which tokens joined.
-std::vector<Edge> spanning_tree(const Tokens& tokens, double same) {
-    const int64_t count = tokens.count;
-    std::vector<double> row(tokens.padded), nearest(count, infinite);
+std::vector<Edge> spanning_tree(Distances& distances) {
+    const int64_t count = distances.tokens.count;
+    std::vector<double> nearest(count, infinite);
     std::vector<int32_t> parent(count, 0);
     std::vector<char> joined(count, 0);
     std::vector<Edge> tree;
     for (int64_t token = 0; int64_t(tree.size()) < count - 1;) {
         joined[token] = 1;
-        one_row(tokens, token, same, row.data());
+        const double* row = distances.row(token);
         int64_t next = -1;
         for (int64_t j = 0; j < count; ++j) {
             if (joined[j]) continue;
@@ -136,38 +168,58 @@ std::vector<Edge> spanning_tree(const Tokens& tokens, double same) {
     return tree;
 }
 
-// Every edge of some minimum spanning tree: those no longer than the longest step on the tree's way between their ends.
-void add_spanning_edges(const Tokens& tokens, const sv_graph_options& o, double slack, std::vector<Edge>& edges) {
-    const int64_t count = tokens.count;
-    const std::vector<Edge> tree = spanning_tree(tokens, o.same);
-    std::vector<std::vector<std::pair<int32_t, double>>> touching(count);
-    for (const Edge& edge : tree) {
-        touching[edge.from].push_back({edge.to, edge.squared});
-        touching[edge.to].push_back({edge.from, edge.squared});
+// From each token along the tree's edges, the longest step on the way to every other.
+class TreeWays {
+  public:
+    TreeWays(const std::vector<Edge>& tree, int64_t count) : starts(count + 1), ends(2 * tree.size()), longest(count) {
+        for (const Edge& edge : tree) ++starts[edge.from], ++starts[edge.to];
+        std::partial_sum(starts.begin(), starts.end(), starts.begin());
+        for (const Edge& edge : tree) {
+            ends[--starts[edge.from]] = {edge.to, edge.squared};
+            ends[--starts[edge.to]] = {edge.from, edge.squared};
+        }
     }
-    std::vector<double> row(tokens.padded), longest(count);
-    std::vector<int32_t> stack;
-    for (int64_t source = 0; source < count; ++source) {
+
+    const std::vector<double>& from(int32_t source) {
         std::fill(longest.begin(), longest.end(), -1.0);
         longest[source] = 0;
-        stack.assign(1, int32_t(source));
-        while (!stack.empty()) {
-            int32_t token = stack.back();
-            stack.pop_back();
-            for (auto [next, squared] : touching[token])
-                if (longest[next] < 0) {
-                    longest[next] = std::max(longest[token], squared);
-                    stack.push_back(next);
-                }
+        waiting.assign(1, source);
+        while (!waiting.empty()) {
+            const int32_t token = waiting.back();
+            waiting.pop_back();
+            for (int64_t e = starts[token]; e < starts[token + 1]; ++e) {
+                const auto [next, squared] = ends[e];
+                if (longest[next] >= 0) continue;
+                longest[next] = std::max(longest[token], squared);
+                waiting.push_back(next);
+            }
         }
-        one_row(tokens, source, o.same, row.data());
+        return longest;
+    }
+
+  private:
+    std::vector<int64_t> starts;
+    std::vector<std::pair<int32_t, double>> ends;
+    std::vector<double> longest;
+    std::vector<int32_t> waiting;
+};
+
+// Every edge of some minimum spanning tree: those no longer than the longest step on the tree's way between their ends.
+// Edges come and go ordered by their first end, then by their second.
+std::vector<Edge> with_spanning_edges(const std::vector<Edge>& edges, Distances& distances, double slack) {
+    const int64_t count = distances.tokens.count;
+    TreeWays ways(spanning_tree(distances), count);
+    std::vector<Edge> spanning, all;
+    for (int64_t source = 0; source < count; ++source) {
+        const std::vector<double>& longest = ways.from(int32_t(source));
+        const double* row = distances.row(source);
         for (int64_t j = 0; j < count; ++j)
-            if (j != source && row[j] <= longest[j] + slack) edges.push_back({int32_t(source), int32_t(j), row[j]});
+            if (j != source && row[j] <= longest[j] + slack) spanning.push_back({int32_t(source), int32_t(j), row[j]});
     }
     auto place = [](const Edge& edge) { return std::pair(edge.from, edge.to); };
-    std::sort(edges.begin(), edges.end(), [&](const Edge& a, const Edge& b) { return place(a) < place(b); });
-    auto equal = [&](const Edge& a, const Edge& b) { return place(a) == place(b); };
-    edges.erase(std::unique(edges.begin(), edges.end(), equal), edges.end());
+    auto before = [&](const Edge& a, const Edge& b) { return place(a) < place(b); };
+    std::set_union(edges.begin(), edges.end(), spanning.begin(), spanning.end(), std::back_inserter(all), before);
+    return all;
 }
 
 // Edges come ordered by their first end, then by their second. Each row merges the edges that leave a token with those
@@ -239,8 +291,10 @@ Graph renumbered(const Graph& graph) {
 
 Graph neighbor_graph(const double* features, const sv_graph_options& o) {
     const Tokens tokens(features, o.tokens, o.channels);
-    Neighborhood near = nearest_neighbors(tokens, o);
-    if (!connected(near.edges, tokens.count)) add_spanning_edges(tokens, o, o.tie * near.mean * near.mean, near.edges);
+    Distances distances(tokens, o.same);
+    Neighborhood near = nearest_neighbors(distances, o);
+    if (!connected(near.edges, tokens.count))
+        near.edges = with_spanning_edges(near.edges, distances, o.tie * near.mean * near.mean);
     Graph graph = symmetric(tokens, near.edges, near.mean, o.weakest);
     return tokens.count > largest_in_cache ? renumbered(graph) : graph;
 }

@@ -1,6 +1,7 @@
 """Dense ranks, and integer mixing that keeps sums of ranks from meeting by accident. Exact on every device."""
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -8,9 +9,8 @@ from torch import Tensor
 def tied_ranks(values: Float[Tensor, "*batch l"] | Int[Tensor, "*batch l"], tolerance: float | Tensor = 0) -> Tensor:
     """0, 1, 2, … in ascending order; neighbours no farther apart than the tolerance share a rank."""
     ascending, order = values.sort(dim=-1, stable=True)
-    steps = (ascending.diff(dim=-1) > tolerance).to(torch.int64)
-    ranks = torch.cat([torch.zeros_like(order[..., :1]), steps.cumsum(-1)], dim=-1)
-    return torch.zeros_like(order).scatter(-1, order, ranks)
+    ranks = F.pad((ascending.diff(dim=-1) > tolerance).cumsum(-1), (1, 0))
+    return torch.empty_like(order).scatter(-1, order, ranks)
 
 
 def scrambled(ranks: Int[Tensor, "*batch l"]) -> Int[Tensor, "*batch l"]:

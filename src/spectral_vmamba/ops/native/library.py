@@ -11,7 +11,7 @@ from typing import NamedTuple
 import spectral_vmamba
 
 # Raised together with SV_ABI in csrc/abi.cpp whenever a signature or a struct changes.
-ABI = 1
+ABI = 2
 ENVIRONMENT_VARIABLE = "SPECTRAL_VMAMBA_LIBRARY"
 _STEM = "libspectral_vmamba_native"
 

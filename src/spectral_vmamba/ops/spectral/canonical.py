@@ -15,6 +15,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from spectral_vmamba.ops.native import load_native
+from spectral_vmamba.ops.spectral.signs import native_signs
+
 # Eigenvalues nearer than this are one eigenspace.
 CLUSTER = 1e-6
 # Rounding (1e-14 at most) mixes vectors of separate eigenspaces by that over their gap, so entries are known to this.
@@ -41,11 +44,11 @@ def canonical_vectors(
     chosen = vectors[:, :count]
     if count == 0 or vectors.shape[0] == 0:
         return chosen
-    probes = _probes(trivial, content, squared_radii)
-    signed = chosen * _signs(chosen, probes, node_order)[..., None]
+    signed = chosen * _signs(chosen, trivial, content, squared_radii, node_order)[..., None]
     close = values.diff(dim=-1)[:, :count] <= CLUSTER
     for image in close.any(-1).nonzero().flatten().tolist():
-        signed[image] = _bases(values[image], vectors[image], probes[image], node_order[image], count)
+        probes = _probes(trivial[image, None], content[image, None], squared_radii)[0]
+        signed[image] = _bases(values[image], vectors[image], probes, node_order[image], count)
     return signed
 
 
@@ -58,11 +61,19 @@ def eigenspace_end(values: Float[Tensor, "b c"], count: int) -> Int[Tensor, "b"]
 def _probes(trivial: Tensor, content: Tensor, squared_radii: Tensor) -> Float[Tensor, "b p l"]:
     """√degree · contentⁱ · radiusʲ, i + j = 1, 2, …, orthogonal to the trivial vector, of length one (or zero)."""
     content, radius = _standardised(content), _standardised(squared_radii.to(content).expand(content.shape))
+    contents, radii = _powers(content), _powers(radius)
     exponents = [(total - j, j) for total in range(1, _HIGHEST_DEGREE + 1) for j in range(total + 1)]
-    probes = torch.stack([content**i * radius**j for i, j in exponents], dim=1) * trivial[:, None]
+    probes = torch.stack([contents[i] * radii[j] for i, j in exponents], dim=1) * trivial[:, None]
     probes = probes - (probes @ trivial[:, :, None]) * trivial[:, None]
     norm = probes.norm(dim=-1, keepdim=True)
     return torch.where(norm > SIGNIFICANT, probes / norm, 0.0)
+
+
+def _powers(values: Tensor) -> list[Tensor]:
+    powers = [torch.ones_like(values)]
+    for _ in range(_HIGHEST_DEGREE):
+        powers.append(powers[-1] * values)
+    return powers
 
 
 def _standardised(values: Tensor) -> Tensor:
@@ -71,11 +82,19 @@ def _standardised(values: Tensor) -> Tensor:
     return torch.where(largest > 0, centred / largest, 0.0)
 
 
-def _signs(vectors: Float[Tensor, "b m l"], probes: Tensor, node_order: Tensor) -> Float[Tensor, "b m"]:
+def _signs(vectors, trivial, content, squared_radii, node_order) -> Float[Tensor, "b m"]:
+    if vectors.device.type == "cpu" and load_native().library is not None:
+        probed = (trivial, content, squared_radii, node_order)
+        return native_signs(vectors, *probed, SIGNIFICANT, CLEAR, _HIGHEST_DEGREE)
+    return signs_by_probes(vectors, _probes(trivial, content, squared_radii), node_order)
+
+
+def signs_by_probes(vectors: Float[Tensor, "b m l"], probes: Tensor, node_order: Tensor) -> Float[Tensor, "b m"]:
     """The sign that agrees with the first probe, else the first node, that clearly has one, else faintly."""
     in_order = vectors.gather(-1, node_order[:, None].expand(vectors.shape))
     evidence = torch.cat([vectors @ probes.mT, in_order], dim=-1)
-    strength = (evidence.abs() > SIGNIFICANT).to(torch.uint8) + (evidence.abs() > CLEAR).to(torch.uint8)
+    size = evidence.abs()
+    strength = (size > SIGNIFICANT).to(torch.uint8) + (size > CLEAR)
     first = strength.argmax(-1, keepdim=True)
     return torch.where(evidence.gather(-1, first) < 0, -1.0, 1.0).squeeze(-1).to(vectors)
 

@@ -128,7 +128,8 @@ def sparse_eigenpairs(graphs: Graphs, count: int, wanted: int | None = None) -> 
     outputs = (pointer(tensor) for tensor in (values, vectors, residuals, trivial, rounds))
     call("sv_smallest_eigenpairs", byref(options), byref(_Arrays.of(graphs)), *outputs)
     failed = (rounds < 0) | ~(residuals[:, :wanted] <= LARGEST_RESIDUAL).all(-1)
-    values[failed], vectors[failed], residuals[failed] = torch.nan, torch.nan, torch.inf
+    if bool(failed.any()):
+        values[failed], vectors[failed], residuals[failed] = torch.nan, torch.nan, torch.inf
     return Eigenpairs(values, vectors, residuals), trivial
 
 

@@ -48,26 +48,24 @@ def spectral_ranks(
     A graph with fewer non-trivial eigenvectors than asked for gives rank 0 to every token along the missing ones: the
     order is then by content and distance from the centre.
     """
-    _check(features, cells, eigenvectors, neighbors)
-    dense = not _goes_native(features, neighbors, min(eigenvectors, features.shape[1] - 1), solver)
-    group = max(LARGEST_GROUP // features.shape[1] ** 2, 1) if dense else max(len(features), 1)
-    parts = [_ranks(part, cells, height, width, eigenvectors, neighbors, solver) for part in features.split(group)]
-    ranks, content = (torch.cat(part).to(features.device) for part in zip(*parts, strict=True))
-    return ranks, content
-
-
-def _ranks(features, cells, height, width, eigenvectors, neighbors, solver) -> tuple[Tensor, Tensor]:
-    if features.device.type == "mps":  # has no float64
+    device = features.device
+    if device.type == "mps":  # has no float64
         features, cells = features.cpu(), cells.cpu()
     features = features.double()
     content = features.norm(dim=-1)
+    _check(features, content, cells, eigenvectors, neighbors)
     squared_radii = (2 * (cells // width) - (height - 1)) ** 2 + (2 * (cells % width) - (width - 1)) ** 2
     node_ranks = content_ranks(content, cells, squared_radii, height, width)
-    vectors = _canonical_eigenvectors(features, content, squared_radii, node_ranks, eigenvectors, neighbors, solver)
-    return tied_ranks(vectors, EQUAL_ENTRIES), node_ranks
+    dense = not _goes_native(features, neighbors, min(eigenvectors, features.shape[1] - 1), solver)
+    group = max(LARGEST_GROUP // features.shape[1] ** 2, 1) if dense else max(len(features), 1)
+    parts = zip(features.split(group), content.split(group), node_ranks.split(group), strict=True)
+    vectors = torch.cat(
+        [_canonical_eigenvectors(*part, squared_radii, eigenvectors, neighbors, solver) for part in parts]
+    )
+    return tied_ranks(vectors, EQUAL_ENTRIES).to(device), node_ranks.to(device)
 
 
-def _canonical_eigenvectors(features, content, squared_radii, node_ranks, wanted, neighbors, solver) -> Tensor:
+def _canonical_eigenvectors(features, content, node_ranks, squared_radii, wanted, neighbors, solver) -> Tensor:
     images, tokens, _ = features.shape
     count = min(wanted, tokens - 1)
     vectors = features.new_zeros(images, wanted, tokens)
@@ -118,14 +116,14 @@ def _goes_native(features: Tensor, neighbors: int | None, count: int, solver: So
     return native_takes(tokens, count)
 
 
-def _check(features: Tensor, cells: Tensor, eigenvectors: int, neighbors: int | None) -> None:
+def _check(features: Tensor, content: Tensor, cells: Tensor, eigenvectors: int, neighbors: int | None) -> None:
     if eigenvectors < 1:
         raise ValueError(f"expected at least one eigenvector, got {eigenvectors}")
     if neighbors is not None and neighbors < 1:
         raise ValueError(f"expected at least one neighbour per token, or None for all, got {neighbors}")
     if features.shape[1] == 0 or features.shape[1] != len(cells):
         raise ValueError(f"expected features of {len(cells)} ≥ 1 tokens for this grid, got {tuple(features.shape)}")
-    broken = features.isfinite().flatten(1).all(1).logical_not().nonzero().flatten().tolist()
+    broken = content.isfinite().all(1).logical_not().nonzero().flatten().tolist()
     if broken:
         raise ValueError(f"features of image {broken[0]} of the batch are not finite ({len(broken)} such images)")
 
