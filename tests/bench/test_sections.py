@@ -56,6 +56,7 @@ def test_shares_cover_the_forward():
     shares = measure_shares("spectral_vmamba_nano", 2, 32, 0)
     assert sum(shares.share(part) for part in PARTS) == pytest.approx(1)
     assert all(shares.milliseconds[part] > 0 for part in PARTS)
+    assert 0 < shares.sts_share < 1
     total = sum(shares.milliseconds.values())
     assert 0.5 * shares.unprofiled_milliseconds < total < 20 * shares.unprofiled_milliseconds
 

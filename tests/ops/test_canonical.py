@@ -5,8 +5,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spectral_vmamba.ops.spectral import canonical as canonical_module
 from spectral_vmamba.ops.spectral import canonical_vectors
-from spectral_vmamba.ops.spectral.canonical import eigenspace_end
+from spectral_vmamba.ops.spectral.canonical import eigenspace_end, signs_by_probes
+from spectral_vmamba.ops.spectral.signs import native_signs
+from tests.native import needs_native
 
 TOKENS, COUNT = 16, 5
 
@@ -63,6 +66,33 @@ def test_renumbering_the_tokens_renumbers_the_vectors(seed):
     here = canonical(values, vectors, trivial, content, RADII)
     there = canonical(values, vectors[:, names], trivial[names], content[names], RADII[names])
     torch.testing.assert_close(there, here[:, names], rtol=0, atol=1e-9)
+
+
+@needs_native
+@settings(deadline=None, max_examples=60)
+@given(
+    seed=st.integers(0, 2**16),
+    kind=st.sampled_from(["varied", "nearly flat", "flat"]),
+    clear=st.sampled_from([canonical_module.CLEAR, 2.0]),
+)
+def test_signs_in_c_are_those_of_the_probes(seed, kind, clear):
+    """Flat pictures leave the probes nothing to say; with 2.0 no witness is ever clear, and the first faint one counts."""
+    pairs = [random_eigenpairs(seed + i, [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]) for i in range(3)]
+    _, vectors, trivial, content = (torch.stack(part) for part in zip(*pairs, strict=True))
+    radii = RADII
+    if kind == "nearly flat":
+        content, radii = 1e-5 * content, torch.ones_like(RADII)
+        content[:, 3] = 1.0
+    if kind == "flat":
+        content, radii = torch.ones_like(content), torch.ones_like(RADII)
+    order = torch.rand(content.shape, generator=torch.Generator().manual_seed(seed)).argsort(-1)
+    limits = (canonical_module.SIGNIFICANT, clear, canonical_module._HIGHEST_DEGREE)
+    for chosen in (vectors[:, :4], vectors[..., :4, :].flip(-2)):
+        found = native_signs(chosen, trivial, content, radii, order, *limits)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(canonical_module, "CLEAR", clear)
+            expected = signs_by_probes(chosen, canonical_module._probes(trivial, content, radii), order)
+        assert torch.equal(found, expected)
 
 
 def test_content_that_says_nothing_leaves_it_to_the_first_node():

