@@ -7,7 +7,7 @@ from timm.optim import param_groups_layer_decay, param_groups_weight_decay
 
 from spectral_vmamba.models import timm
 from spectral_vmamba.testing import activate_scan
-from tests.contracts.models import NAMES, build, images
+from tests.contracts.models import NAMES, build, images, is_spectral, shape
 
 SHALLOW = {"widths": (16, 32), "depths": (1, 1)}
 every_model = pytest.mark.parametrize("name", NAMES)
@@ -114,7 +114,7 @@ def test_loads_by_checkpoint_path(name, tmp_path):
     model = build(name).eval()
     save_file(model.state_dict(), tmp_path / "weights.safetensors")
     torch.manual_seed(5)
-    options = {} if name == "spectral_vmamba_nano" else {"widths": (16, 32, 64, 128), "stem_weights": "none"}
+    options = shape(name)
     path = str(tmp_path / "weights.safetensors")
     loaded = timm.create_model(name, num_classes=7, checkpoint_path=path, **options).eval()
     assert torch.equal(loaded(images(name)), model(images(name)))
@@ -166,7 +166,7 @@ def test_exports_with_a_dynamic_batch(name):
 
 @every_model
 def test_optimiser_groups(name):
-    model = build(name, radius_embedding=True)
+    model = build(name, **({"radius_embedding": True} if is_spectral(name) else {}))
     undecayed = model.no_weight_decay()
     assert undecayed
     assert undecayed <= {n for n, _ in model.named_parameters()}

@@ -24,14 +24,14 @@ def straightforward(mixer, x, orders):
     out = torch.zeros_like(u)
     for b in range(x.shape[0]):
         for path in range(orders.shape[1]):
-            h = torch.zeros(u.shape[-1], mixer.state_size, dtype=x.dtype)
+            h = torch.zeros(u.shape[-1], mixer.s6.state_size, dtype=x.dtype)
             for t in orders[b, path].tolist():
-                projected = mixer.x_proj[path] @ u[b, t]
-                dt, B, C = projected.split([mixer.rank, mixer.state_size, mixer.state_size])
-                Δ = F.softplus(mixer.dt_proj[path] @ dt + mixer.dt_bias[path])
-                A = -torch.exp(mixer.A_log[path])
+                projected = mixer.s6.x_proj[path] @ u[b, t]
+                dt, B, C = projected.split([mixer.s6.rank, mixer.s6.state_size, mixer.s6.state_size])
+                Δ = F.softplus(mixer.s6.dt_proj[path] @ dt + mixer.s6.dt_bias[path])
+                A = -torch.exp(mixer.s6.A_log[path])
                 h = torch.exp(Δ[:, None] * A) * h + Δ[:, None] * B * u[b, t][:, None]
-                out[b, t] = out[b, t] + h @ C + mixer.D[path] * u[b, t]
+                out[b, t] = out[b, t] + h @ C + mixer.s6.D[path] * u[b, t]
     return mixer.out_proj(mixer.out_norm(out))
 
 
@@ -39,7 +39,7 @@ def straightforward(mixer, x, orders):
 @pytest.mark.parametrize("backend", ["auto", "portable", "reference"])
 def test_mixer_is_the_papers_equations(backend, state_size):
     mixer = S6Mixer(16, 8, state_size=state_size, backend=backend).double()
-    nn.init.normal_(mixer.dt_bias)
+    nn.init.normal_(mixer.s6.dt_bias)
     x, traversal = made()
     expected = straightforward(mixer, x, traversal.orders)
     torch.testing.assert_close(mixer(x, traversal), expected)
@@ -64,24 +64,22 @@ def test_concat_keeps_the_paths_apart():
         concat.merge.weight[:, 32:] = 0
     only_first = Traversal(traversal.grid, traversal.ranks, traversal.content, traversal.orders[:, :1])
     one = S6Mixer(16, 1).double()
-    one.load_state_dict(
-        {k: v[:1] if k in ("x_proj", "dt_proj", "dt_bias", "A_log", "D") else v for k, v in summed.state_dict().items()}
-    )
+    one.load_state_dict({k: v[:1] if k.startswith("s6.") else v for k, v in summed.state_dict().items()})
     torch.testing.assert_close(concat(x, traversal), one(x, only_first))
 
 
 @pytest.mark.parametrize("merge", ["sum", "concat"])
 def test_shared_directions_cannot_see_the_sign(merge):
     mixer = S6Mixer(16, 8, share_directions=True, merge=merge).double()
-    nn.init.normal_(mixer.dt_bias)
-    assert len(mixer.A_log) == 4
+    nn.init.normal_(mixer.s6.dt_bias)
+    assert len(mixer.s6.A_log) == 4
     x, traversal = made()
     signs = torch.tensor([1, -1, -1, 1])[:, None]
     flipped = Traversal.from_ranks(traversal.grid, traversal.ranks * signs, traversal.content)
     assert not torch.equal(flipped.orders, traversal.orders)
     torch.testing.assert_close(mixer(x, flipped), mixer(x, traversal))
     own = S6Mixer(16, 8).double()
-    nn.init.normal_(own.dt_bias)
+    nn.init.normal_(own.s6.dt_bias)
     assert (own(x, flipped) - own(x, traversal)).abs().max() > 1e-3
 
 

@@ -1,16 +1,20 @@
 """The method's parts as modules: RFN and its stems, the S6 mixer (scan and STM), block, downsample."""
 
 from spectral_vmamba.layers.block import Block
-from spectral_vmamba.layers.downsample import Downsample
-from spectral_vmamba.layers.local_mixing import IsotropicConv
+from spectral_vmamba.layers.downsample import ConvDownsample, Downsample
+from spectral_vmamba.layers.local_mixing import DepthwiseConv, IsotropicConv
 from spectral_vmamba.layers.mixer import S6Mixer
 from spectral_vmamba.layers.radius import RadiusEmbedding
 from spectral_vmamba.layers.rfn import RotationalFeatureNormaliser
+from spectral_vmamba.layers.s6 import S6
 from spectral_vmamba.layers.stems import ConvStem, FrozenStem, pad_to_patches
 
 __all__ = [
+    "S6",
     "Block",
+    "ConvDownsample",
     "ConvStem",
+    "DepthwiseConv",
     "Downsample",
     "FrozenStem",
     "IsotropicConv",

@@ -27,3 +27,19 @@ class Downsample(nn.Module):
         nothing = x.new_full((x.shape[0], 1, x.shape[2]), -torch.inf)
         pooled = torch.cat([x, nothing], dim=1)[:, windows].amax(2)
         return self.norm(pooled), traversal.pool(x.detach().square().sum(-1))
+
+
+class ConvDownsample(nn.Module):
+    """A 3×3 convolution of stride 2, then LayerNorm: VMamba's."""
+
+    def __init__(self, width: int, new_width: int):
+        super().__init__()
+        self.conv = nn.Conv2d(width, new_width, 3, stride=2, padding=1)
+        self.norm = nn.LayerNorm(new_width)
+
+    def forward(
+        self, x: Float[Tensor, "b l c"], traversal: Traversal
+    ) -> tuple[Float[Tensor, "b l_half c2"], Traversal]:
+        halved = traversal.pool(x.detach().square().sum(-1))
+        maps = self.conv(traversal.grid.to_map(x))
+        return self.norm(halved.grid.from_map(maps)), halved

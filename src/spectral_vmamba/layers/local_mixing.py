@@ -1,4 +1,4 @@
-"""Depth-wise convolution whose kernel looks the same from all four sides."""
+"""Depth-wise convolutions of the tokens on their grid."""
 
 import numpy as np
 import torch
@@ -31,6 +31,17 @@ class IsotropicConv(nn.Module):
         kernel = self.weight[:, self.orbits].view(-1, 1, self.kernel_size, self.kernel_size)
         maps = F.conv2d(grid.to_map(tokens), kernel, padding=self.kernel_size // 2, groups=len(kernel))
         return grid.from_map(maps)
+
+
+class DepthwiseConv(nn.Module):
+    """Any kernel: VMamba's. It knows which way is up."""
+
+    def __init__(self, channels: int, kernel_size: int = 3):
+        super().__init__()
+        self.conv = nn.Conv2d(channels, channels, kernel_size, padding=kernel_size // 2, groups=channels, bias=False)
+
+    def forward(self, tokens: Float[Tensor, "b l d"], grid: Grid) -> Float[Tensor, "b l d"]:
+        return grid.from_map(self.conv(grid.to_map(tokens)))
 
 
 def _quarter_turn_orbits(side: int) -> np.ndarray:

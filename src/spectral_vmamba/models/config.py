@@ -1,11 +1,12 @@
 """What a Spectral VMamba is made of, as one value."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from spectral_vmamba.layers.mixer import LocalMixing, Merge
 from spectral_vmamba.layers.rfn import Rotations
-from spectral_vmamba.ops.grid import Domain
+from spectral_vmamba.ops.grid import Domain, Grid
+from spectral_vmamba.ops.orders import Pattern, pattern_orders
 from spectral_vmamba.ops.selective_scan import Backend
 from spectral_vmamba.ops.spectral import SOLVERS, Solver
 
@@ -25,7 +26,7 @@ class SpectralConfig:
     canonical_frame: bool = True
     domain: Domain = "square"
     # STS
-    traversal: Literal["spectral", "random"] = "spectral"
+    traversal: Pattern = "spectral"  # or "random", or orders that know only the grid: see `ops.orders`
     eigenvectors: int = 4
     neighbors: int | None = 5  # None: every pair of tokens
     solver: Solver = "auto"
@@ -45,7 +46,8 @@ class SpectralConfig:
         if len(self.widths) != len(self.depths) or not self.widths:
             raise ValueError(f"expected one depth per width, got widths {self.widths} and depths {self.depths}")
         _expect("domain", self.domain, ("square", "disk"))
-        _expect("traversal", self.traversal, ("spectral", "random"))
+        if self.traversal not in ("spectral", "random"):
+            self.paths  # noqa: B018  (raises for an unknown pattern)
         _expect("solver", self.solver, SOLVERS)
         if self.eigenvectors < 1:
             raise ValueError(f"expected eigenvectors ≥ 1, got {self.eigenvectors}")
@@ -60,7 +62,9 @@ class SpectralConfig:
 
     @property
     def paths(self) -> int:
-        return 2 * self.eigenvectors
+        if self.traversal in ("spectral", "random"):
+            return 2 * self.eigenvectors
+        return len(pattern_orders(self.traversal, Grid(2, 2)))
 
 
 def _expect(name: str, value: object, choices: tuple[str, ...]) -> None:

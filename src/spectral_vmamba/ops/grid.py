@@ -57,10 +57,17 @@ class Grid:
         """
         return self._table("windows")
 
+    def numbers(self, table: str) -> np.ndarray:
+        """One of the tables above as plain numbers, also where compilers look on."""
+        return _numbers(table, self.rows, self.columns, self._circle, self.level)
+
     def _table(self, name: str) -> Tensor:
+        return _grid_table(name, self.rows, self.columns, self._circle, self.level, torch.device("cpu"))
+
+    @property
+    def _circle(self) -> float | None:
         diameter = min(self.rows, self.columns) if self.diameter is None else self.diameter
-        circle = float(diameter) if self.domain == "disk" else None
-        return _grid_table(name, self.rows, self.columns, circle, self.level, torch.device("cpu"))
+        return float(diameter) if self.domain == "disk" else None
 
     def to_map(self, tokens: Shaped[Tensor, "b l c"]) -> Shaped[Tensor, "b c h w"]:
         """Tokens on their cells, zero on cells without one."""

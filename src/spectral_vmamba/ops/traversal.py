@@ -8,6 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from spectral_vmamba.ops.grid import Grid
+from spectral_vmamba.ops.orders import Pattern, pattern_orders
 from spectral_vmamba.ops.ranks import scrambled, tied_ranks
 from spectral_vmamba.ops.turns import Frame
 
@@ -65,6 +66,22 @@ class Traversal:
         there = here.argsort(-1)[:, None].expand(self.orders.shape)
         ranks = self.ranks.gather(-1, here[:, None].expand(self.ranks.shape))
         return Traversal(grid, ranks, self.content.gather(-1, here), there.gather(-1, self.orders))
+
+
+@dataclass(frozen=True)
+class PatternTraversal(Traversal):
+    """The orders of a pattern (see `ops.orders`), the same for every image and made anew on each halved grid."""
+
+    pattern: Pattern = "cross"
+
+    @classmethod
+    def of(cls, pattern: Pattern, grid: Grid, batch: int, device: torch.device) -> "PatternTraversal":
+        orders = pattern_orders(pattern, grid).to(device).expand(batch, -1, -1).contiguous()
+        content = torch.zeros(batch, orders.shape[-1], dtype=torch.int64, device=device)
+        return cls(grid, orders.argsort(-1), content, orders, pattern)
+
+    def pool(self, strength: Float[Tensor, "b l"]) -> "PatternTraversal":
+        return PatternTraversal.of(self.pattern, self.grid.halved(), strength.shape[0], strength.device)
 
 
 def visiting_orders(

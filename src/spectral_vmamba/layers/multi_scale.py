@@ -1,0 +1,130 @@
+"""MSVMamba's parts: a mixer that scans two resolutions, a feed-forward net that looks at neighbours, Swin's merging."""
+
+from math import ceil
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from spectral_vmamba.layers.s6 import S6
+from spectral_vmamba.ops.grid import Grid
+from spectral_vmamba.ops.orders import pattern_orders
+from spectral_vmamba.ops.selective_scan import Backend
+from spectral_vmamba.ops.traversal import Traversal
+
+COARSE_DIRECTIONS = ("h_flip", "v", "v_flip")
+
+
+class MultiScaleMixer(nn.Module):
+    """One scan of the full map along the traversal (row by row in MSVMamba), three of a map of half the sides.
+
+    The three coarse orders stand end to end in one sequence, scanned in one go: the state runs across the joins. Both
+    resolutions have their own scan parameters and share one LayerNorm. Their sum is weighted channel by channel by
+    squeeze-excite and gated.
+    """
+
+    def __init__(self, width: int, expand: float = 2.0, state_size: int = 1, backend: Backend = "auto"):
+        super().__init__()
+        inner, rank = int(width * expand), ceil(width / 16)
+        self.in_proj = nn.Linear(width, 2 * inner, bias=False)
+        self.fine_conv = nn.Conv2d(inner, inner, 3, padding=1, groups=inner)
+        self.coarse_conv = nn.Conv2d(inner, inner, 7, stride=2, padding=3, groups=inner)
+        self.fine_scan = S6(inner, rank, state_size, sets=1, backend=backend)
+        self.coarse_scan = S6(inner, rank, state_size, sets=1, backend=backend)
+        self.out_norm = nn.LayerNorm(inner)
+        self.excite = SqueezeExcite(inner)
+        self.out_proj = nn.Linear(inner, width, bias=False)
+
+    def forward(self, x: Float[Tensor, "b l c"], traversal: Traversal) -> Float[Tensor, "b l c"]:
+        x, gate = self.in_proj(x).chunk(2, dim=-1)
+        maps = traversal.grid.to_map(x)
+        y = self.fine(maps, traversal) + self.coarse(maps, traversal.grid)
+        return self.out_proj(self.excite(y) * F.silu(gate))
+
+    def fine(self, maps: Float[Tensor, "b d h w"], traversal: Traversal) -> Float[Tensor, "b l d"]:
+        tokens = F.silu(traversal.grid.from_map(self.fine_conv(maps)))
+        return self.out_norm(self.fine_scan(tokens, traversal.orders))
+
+    def coarse(self, maps: Float[Tensor, "b d h w"], grid: Grid) -> Float[Tensor, "b l d"]:
+        half = grid.halved()
+        tokens = F.silu(half.from_map(self.coarse_conv(maps)))
+        orders = pattern_orders(COARSE_DIRECTIONS, half).to(maps.device)
+        visits = tokens.index_select(1, orders.flatten())
+        steps = torch.arange(visits.shape[1], device=maps.device).expand(visits.shape[0], 1, -1)
+        merged = _added_by_token(self.out_norm(self.coarse_scan(visits, steps)), orders)
+        size = (grid.height, grid.width)
+        return grid.from_map(F.interpolate(half.to_map(merged), size, mode="bilinear", align_corners=False))
+
+
+def _added_by_token(visits: Float[Tensor, "b s d"], orders: Int[Tensor, "k l"]) -> Float[Tensor, "b l d"]:
+    """Orders that stand end to end, undone: each token's k visits added up, in grid order."""
+    paths, tokens = orders.shape
+    steps = orders.argsort(-1) + tokens * torch.arange(paths, device=orders.device)[:, None]
+    return visits.index_select(1, steps.flatten()).unflatten(1, (paths, tokens)).sum(1)
+
+
+class SqueezeExcite(nn.Module):
+    """x · sigmoid(W₂ ReLU(W₁ mean(x))): every channel weighted by what all channels show on average."""
+
+    def __init__(self, channels: int, reduction: int = 8):
+        super().__init__()
+        self.squeeze = nn.Linear(channels, max(channels // reduction, 1), bias=False)
+        self.expand = nn.Linear(max(channels // reduction, 1), channels, bias=False)
+
+    def forward(self, x: Float[Tensor, "b l d"]) -> Float[Tensor, "b l d"]:
+        return x * self.expand(F.relu(self.squeeze(x.mean(1, keepdim=True)))).sigmoid()
+
+
+class ConvFFN(nn.Module):
+    """Widen, add a 3×3 depth-wise convolution of the widened map, GELU, narrow.
+
+    1×1 convolutions, not Linears: the same arithmetic, but they keep the initial weights of convolutions.
+    """
+
+    def __init__(self, width: int, ratio: float = 2.0):
+        super().__init__()
+        hidden = int(width * ratio)
+        self.widen = nn.Conv2d(width, hidden, 1)
+        self.depthwise = nn.Conv2d(hidden, hidden, 3, padding=1, groups=hidden)
+        self.narrow = nn.Conv2d(hidden, width, 1)
+
+    def forward(self, x: Float[Tensor, "b l c"], grid: Grid) -> Float[Tensor, "b l c"]:
+        maps = self.widen(grid.to_map(x))
+        return grid.from_map(self.narrow(F.gelu(maps + self.depthwise(maps))))
+
+
+class MultiScaleBlock(nn.Module):
+    """x = x + mixer(norm(x));  x = x + ffn(norm(x))."""
+
+    def __init__(self, width: int, mixer: MultiScaleMixer, drop_path: nn.Module):
+        super().__init__()
+        self.mixer_norm = nn.LayerNorm(width)
+        self.mixer = mixer
+        self.ffn_norm = nn.LayerNorm(width)
+        self.ffn = ConvFFN(width)
+        self.drop_path = drop_path
+
+    def forward(self, x: Float[Tensor, "b l c"], traversal: Traversal) -> Float[Tensor, "b l c"]:
+        x = x + self.drop_path(self.mixer(self.mixer_norm(x), traversal))
+        return x + self.drop_path(self.ffn(self.ffn_norm(x), traversal.grid))
+
+
+class PatchMerging(nn.Module):
+    """The four cells of every 2×2 side by side, LayerNorm, Linear: Swin's. Odd sides get a row or column of zeros."""
+
+    def __init__(self, width: int, new_width: int):
+        super().__init__()
+        self.norm = nn.LayerNorm(4 * width)
+        self.reduction = nn.Linear(4 * width, new_width, bias=False)
+
+    def forward(
+        self, x: Float[Tensor, "b l c"], traversal: Traversal
+    ) -> tuple[Float[Tensor, "b l_half c2"], Traversal]:
+        halved = traversal.pool(x.detach().square().sum(-1))
+        maps = traversal.grid.to_map(x)
+        maps = F.pad(maps, (0, maps.shape[-1] % 2, 0, maps.shape[-2] % 2))
+        top_left, bottom_left = maps[..., ::2, ::2], maps[..., 1::2, ::2]
+        top_right, bottom_right = maps[..., ::2, 1::2], maps[..., 1::2, 1::2]
+        four = torch.cat([top_left, bottom_left, top_right, bottom_right], dim=1)
+        return self.reduction(self.norm(halved.grid.from_map(four))), halved

@@ -1,0 +1,45 @@
+"""MSVMamba in the sizes of its paper, and a pico one (nano is already one of the paper's)."""
+
+from timm.models import generate_default_cfgs, register_model
+
+from spectral_vmamba.models.msvmamba import MSVMamba
+from spectral_vmamba.models.variants.common import build, configuration
+
+_PAPER = "Multi-Scale VMamba: Hierarchy in Hierarchy Visual State Space Model"
+
+default_cfgs = generate_default_cfgs(
+    {"msvmamba_pico.untrained": configuration(32, paper_name=_PAPER)}
+    | {f"msvmamba_{name}.untrained": configuration(paper_name=_PAPER) for name in ("nano", "micro", "tiny")}
+)
+
+
+def _build(variant: str, pretrained: bool, **kwargs) -> MSVMamba:
+    return build(MSVMamba, variant, pretrained, len(kwargs["widths"]), **kwargs)
+
+
+@register_model
+def msvmamba_pico(pretrained: bool = False, **kwargs) -> MSVMamba:
+    """The depths and about the parameters of `spectral_vmamba_nano`: for fair comparisons on a CPU, 32 to 64 px."""
+    architecture = {"widths": (48, 104, 192), "depths": (2, 3, 1)}
+    return _build("msvmamba_pico", pretrained, **{**architecture, **kwargs})
+
+
+@register_model
+def msvmamba_nano(pretrained: bool = False, **kwargs) -> MSVMamba:
+    """N."""
+    architecture = {"widths": (48, 96, 192, 384), "depths": (1, 2, 5, 2), "drop_path_rate": 0.2}
+    return _build("msvmamba_nano", pretrained, **{**architecture, **kwargs})
+
+
+@register_model
+def msvmamba_micro(pretrained: bool = False, **kwargs) -> MSVMamba:
+    """M."""
+    architecture = {"widths": (64, 128, 256, 512), "depths": (1, 2, 5, 2), "drop_path_rate": 0.2}
+    return _build("msvmamba_micro", pretrained, **{**architecture, **kwargs})
+
+
+@register_model
+def msvmamba_tiny(pretrained: bool = False, **kwargs) -> MSVMamba:
+    """T."""
+    architecture = {"widths": (96, 192, 384, 768), "depths": (1, 2, 9, 2), "drop_path_rate": 0.2}
+    return _build("msvmamba_tiny", pretrained, **{**architecture, **kwargs})

@@ -1,0 +1,108 @@
+"""Spectral VMamba in the paper's sizes and a nano one, and the paper's ablations."""
+
+from timm.models import generate_default_cfgs, register_model
+
+from spectral_vmamba.models.config import SpectralConfig
+from spectral_vmamba.models.spectral_vmamba import SpectralVMamba
+from spectral_vmamba.models.stems import stem_normalisation
+from spectral_vmamba.models.variants.common import build, configuration
+
+_PAPER = "Spectral State Space Model for Rotation-Invariant Visual Representation Learning"
+_SIZES = {"nano": 32, "tiny": 224, "small": 224, "base": 224}
+_ABLATED = ("nano", "tiny")
+
+default_cfgs = generate_default_cfgs(
+    {f"spectral_vmamba_{name}.untrained": configuration(size, paper_name=_PAPER) for name, size in _SIZES.items()}
+    | {
+        f"{ablation}_{name}.untrained": configuration(_SIZES[name], paper_name=_PAPER)
+        for ablation in ("vmamba_rfn", "spectral_vmamba_no_rfn", "spectral_vmamba_random")
+        for name in _ABLATED
+    }
+)
+
+_NANO = {
+    "widths": (48, 96, 192),
+    "depths": (2, 3, 1),
+    "stem": "conv",
+    "patch_size": 4,
+    "local_mixing": "isotropic",
+}
+_TINY = {"widths": (256, 512, 1024, 2048), "depths": (2, 2, 5, 2), "drop_path_rate": 0.2}
+_CROSS = {"traversal": "cross", "canonical_frame": False}
+_NO_RFN = {"rotations": "none", "canonical_frame": False}
+_RANDOM = {"traversal": "random", "canonical_frame": False}
+
+
+def _build(variant: str, pretrained: bool, **kwargs) -> SpectralVMamba:
+    mean, std = stem_normalisation(kwargs.get("stem", SpectralConfig.stem))
+    overlay = {"mean": mean, "std": std, **(kwargs.pop("pretrained_cfg_overlay", None) or {})}
+    stages = len(kwargs["widths"])
+    return build(SpectralVMamba, variant, pretrained, stages, pretrained_cfg_overlay=overlay, **kwargs)
+
+
+@register_model
+def spectral_vmamba_nano(pretrained: bool = False, **kwargs) -> SpectralVMamba:
+    """About a million parameters, a conv stem trained from scratch, 32 to 64 px: for training on a CPU.
+
+    Local mixing is on: without a pretrained stem the paper's block has none, and it shows.
+    """
+    return _build("spectral_vmamba_nano", pretrained, **{**_NANO, **kwargs})
+
+
+@register_model
+def spectral_vmamba_tiny(pretrained: bool = False, **kwargs) -> SpectralVMamba:
+    """The paper's T."""
+    return _build("spectral_vmamba_tiny", pretrained, **{**_TINY, **kwargs})
+
+
+@register_model
+def spectral_vmamba_small(pretrained: bool = False, **kwargs) -> SpectralVMamba:
+    """The paper's S."""
+    architecture = {"widths": (256, 512, 1024, 2048), "depths": (2, 2, 15, 2), "drop_path_rate": 0.6}
+    return _build("spectral_vmamba_small", pretrained, **{**architecture, **kwargs})
+
+
+@register_model
+def spectral_vmamba_base(pretrained: bool = False, **kwargs) -> SpectralVMamba:
+    """The paper's B: the network of S with a lower drop path rate."""
+    architecture = {"widths": (256, 512, 1024, 2048), "depths": (2, 2, 15, 2), "drop_path_rate": 0.3}
+    return _build("spectral_vmamba_base", pretrained, **{**architecture, **kwargs})
+
+
+# The paper's ablations: each takes one idea away. The canonical frame is off, as it would make any of them invariant.
+
+
+@register_model
+def vmamba_rfn_nano(pretrained: bool = False, **kwargs) -> SpectralVMamba:
+    """VMamba's four orders on the RFN's features, nano."""
+    return _build("vmamba_rfn_nano", pretrained, **{**_NANO, **_CROSS, **kwargs})
+
+
+@register_model
+def vmamba_rfn_tiny(pretrained: bool = False, **kwargs) -> SpectralVMamba:
+    """VMamba's four orders on the RFN's features."""
+    return _build("vmamba_rfn_tiny", pretrained, **{**_TINY, **_CROSS, **kwargs})
+
+
+@register_model
+def spectral_vmamba_no_rfn_nano(pretrained: bool = False, **kwargs) -> SpectralVMamba:
+    """Spectral orders of features that are not the same from all four sides, nano."""
+    return _build("spectral_vmamba_no_rfn_nano", pretrained, **{**_NANO, **_NO_RFN, **kwargs})
+
+
+@register_model
+def spectral_vmamba_no_rfn_tiny(pretrained: bool = False, **kwargs) -> SpectralVMamba:
+    """Spectral orders of features that are not the same from all four sides."""
+    return _build("spectral_vmamba_no_rfn_tiny", pretrained, **{**_TINY, **_NO_RFN, **kwargs})
+
+
+@register_model
+def spectral_vmamba_random_nano(pretrained: bool = False, **kwargs) -> SpectralVMamba:
+    """Random orders in place of STS, nano."""
+    return _build("spectral_vmamba_random_nano", pretrained, **{**_NANO, **_RANDOM, **kwargs})
+
+
+@register_model
+def spectral_vmamba_random_tiny(pretrained: bool = False, **kwargs) -> SpectralVMamba:
+    """Random orders in place of STS."""
+    return _build("spectral_vmamba_random_tiny", pretrained, **{**_TINY, **_RANDOM, **kwargs})
