@@ -7,44 +7,55 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from spectral_vmamba.analysis.author_rules import local_mamba_rule
 from spectral_vmamba.models import SpectralVMamba, create_model
+from spectral_vmamba.models.isotropic import IsotropicBackbone
+from spectral_vmamba.models.variants import FAMILIES
 
 
 @dataclass(frozen=True)
 class ModelCost:
-    """`gflops` counts every pass of the stem that runs; `gflops_stem_once` is how the paper counts. Both in the field's
-    unit: multiply-adds of convolutions and products, 5 per normalised element, 9·l·d·n + l·d per scanned path."""
+    """`gflops` counts all that runs: every direction, every pass of the stem. `gflops_authors` is how the model's authors
+    count (see `author_rules`). Both in the field's unit: multiply-adds of convolutions and products, 5 per normalised
+    element, 4 per bilinearly interpolated one, 9·l·d·n + l·d per scanned path."""
 
     name: str
     input_size: tuple[int, int]
     trainable_parameters: int
     frozen_parameters: int
     gflops: float
-    gflops_stem_once: float
+    gflops_authors: float
 
 
 def measure_cost(name: str, size: int | tuple[int, int] | None = None, num_classes: int = 100, **kwargs) -> ModelCost:
     """Build the model without memory for its weights and count one image."""
-    if name.startswith("spectral_vmamba"):
+    if name.split(".")[0] in FAMILIES["Spectral VMamba"]:
         kwargs.setdefault("stem_weights", None)
     with torch.device("meta"):
         model = create_model(name, num_classes=num_classes, **kwargs).eval()
     channels, *native = model.pretrained_cfg["input_size"]
     height, width = native if size is None else (size, size) if isinstance(size, int) else size
-    with FlopCounterMode(display=False, custom_mapping=_LAYER_NORM) as counter, torch.no_grad():
+    with FlopCounterMode(display=False, custom_mapping=_MORE) as counter, torch.no_grad():
         model(torch.empty(1, channels, height, width, device="meta"))
-    total, repeated = counter.get_total_flops(), 0
-    if isinstance(model, SpectralVMamba):
-        stem = sum(counter.get_flop_counts()["SpectralVMamba.embedding.rfn.stem"].values())
-        repeated = stem * (model.embedding.rfn.passes - 1) // model.embedding.rfn.passes
+    total = counter.get_total_flops()
     return ModelCost(
         name,
         (height, width),
         _count(model, trainable=True),
         _count(model, trainable=False),
         total / 2e9,
-        (total - repeated) / 2e9,
+        _authors_count(model, counter, height, width) / 2e9,
     )
+
+
+def _authors_count(model: nn.Module, counter: FlopCounterMode, height: int, width: int) -> int:
+    total = counter.get_total_flops()
+    if isinstance(model, SpectralVMamba):
+        stem = sum(counter.get_flop_counts()["SpectralVMamba.embedding.rfn.stem"].values())
+        return total - stem * (model.embedding.rfn.passes - 1) // model.embedding.rfn.passes
+    if isinstance(model, IsotropicBackbone):
+        return 2 * local_mamba_rule(model, height, width)
+    return total
 
 
 def _count(model: nn.Module, trainable: bool) -> int:
@@ -55,4 +66,12 @@ def _layer_norm_flops(shape, *_, **__) -> int:
     return 2 * 5 * prod(shape)
 
 
-_LAYER_NORM = {torch.ops.aten.native_layer_norm: _layer_norm_flops}
+def _bilinear_flops(*_, out_shape, **__) -> int:
+    return 2 * 4 * prod(out_shape)
+
+
+_MORE = {
+    torch.ops.aten.native_layer_norm: _layer_norm_flops,
+    torch.ops.aten._fused_rms_norm: _layer_norm_flops,
+    torch.ops.aten.upsample_bilinear2d: _bilinear_flops,
+}

@@ -7,9 +7,9 @@ from jsonargparse import ArgumentParser
 from rich.console import Console
 
 from spectral_vmamba._version import __version__
-from spectral_vmamba.cli import bench, demo, info, traversal
+from spectral_vmamba.cli import bench, demo, info, models, traversal
 
-_COMMANDS = {"info": info, "traversal": traversal, "demo": demo, "bench": bench}
+_COMMANDS = {"info": info, "models": models, "traversal": traversal, "demo": demo, "bench": bench}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
