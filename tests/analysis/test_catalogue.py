@@ -23,7 +23,9 @@ PUBLISHED = {
     "vmamba_small": (8.716, None),
     "vmamba_base": (15.359, None),
 }
-NANOS = [name for name in spectral_vmamba.list_models() if name.endswith(("_nano", "_pico")) and "msvmamba_nano" != name]
+NANOS = [
+    name for name in spectral_vmamba.list_models() if name.endswith(("_nano", "_pico")) and name != "msvmamba_nano"
+]
 
 
 @pytest.fixture(scope="module")

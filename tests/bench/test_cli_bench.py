@@ -20,7 +20,18 @@ def test_help_teaches(capsys):
         main(["bench", "--help"])
     assert stop.value.code == 0
     out = capsys.readouterr().out
-    for word in ("scan", "memory", "eigenvectors", "model", "limits", "Example", "--quick", "--threads", "--output"):
+    for word in (
+        "scan",
+        "memory",
+        "eigenvectors",
+        "model",
+        "models",
+        "limits",
+        "Example",
+        "--quick",
+        "--threads",
+        "--output",
+    ):
         assert word in out
 
 

@@ -8,9 +8,11 @@ from scipy.sparse import csr_array
 from spectral_vmamba.bench import eigen_peers, memory_probe
 from spectral_vmamba.bench.eigenvectors import PEERS, photograph_features
 from spectral_vmamba.bench.model import PARTS, measure_shares
+from spectral_vmamba.bench.models import measure_models, plot_models, show_models
 from spectral_vmamba.bench.replay import record_products, replay
-from spectral_vmamba.bench.scan import LARGEST_BYTES, LIVE_COPIES, PATHS, fitting_batch
-from spectral_vmamba.layers import mixer as mixer_module
+from spectral_vmamba.bench.scan import LARGEST_BYTES, LIVE_COPIES, PASSES, PATHS, fitting_batch
+from spectral_vmamba.bench.settings import Settings
+from spectral_vmamba.layers import s6 as s6_module
 from spectral_vmamba.ops.spectral import affinity, normalised_laplacian
 
 
@@ -67,7 +69,7 @@ def test_probe_sees_an_allocation():
 
 
 def test_probe_replaces_the_mixers_scan(monkeypatch):
-    monkeypatch.setattr(mixer_module, "selective_scan", mixer_module.selective_scan)  # restored afterwards
+    monkeypatch.setattr(s6_module, "selective_scan", s6_module.selective_scan)  # restored afterwards
     memory_probe._mixer_step("HF slow path", 1, 3, 16)()
     monkeypatch.setattr(memory_probe, "S6Mixer", lambda *_, **__: lambda x, traversal: x)
     with pytest.raises(RuntimeError, match="did not call"):
@@ -84,3 +86,15 @@ def test_replay_knows_every_product():
     assert found.flops == 2 * (2 * 16 * 8 * 27 + 2 * 128 * 5)
     assert found.calls == 2
     assert found.seconds > 0
+
+
+def test_models_against_the_peer_and_the_textbook():
+    result = measure_models(Settings(quick=True, threads=1), lambda items, _: items)
+    assert {speed.direction for speed in result.speeds} == set(PASSES)
+    assert all(not speed.comparison.failures for speed in result.speeds)
+    assert all(speed.comparison.ratio(result.peer, speed.name) > 0 for speed in result.speeds)
+    (comparison,) = result.fused.values()
+    assert comparison.timings["textbook"].difference < 1e-4
+    shown = show_models(result)
+    assert "textbook" in shown[-1]
+    assert len(plot_models(result).axes[0].patches) == 2 * len({speed.name for speed in result.speeds})

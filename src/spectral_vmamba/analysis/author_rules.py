@@ -14,7 +14,7 @@ RULES = {
 
 
 def local_mamba_rule(model: IsotropicBackbone, height: int, width: int) -> int:
-    """Multiply-adds of Vim and LocalVim as LocalMamba's authors count them; they publish the field's figures for both."""
+    """Multiply-adds of Vim and LocalVim as LocalMamba's authors count them: the published figures of both."""
     config = model.config
     d, n, patch = config.width, config.state_size, config.patch_size
     patches = -(-height // patch) * -(-width // patch)

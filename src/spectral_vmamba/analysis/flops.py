@@ -15,8 +15,8 @@ from spectral_vmamba.models.variants import FAMILIES
 
 @dataclass(frozen=True)
 class ModelCost:
-    """`gflops` counts all that runs: every direction, every pass of the stem. `gflops_authors` is how the model's authors
-    count (see `author_rules`). Both in the field's unit: multiply-adds of convolutions and products, 5 per normalised
+    """`gflops` counts all that runs: every direction, every pass of the stem. `gflops_authors` is how the authors count
+    (see `author_rules`). Both in the field's unit: multiply-adds of convolutions and products, 5 per normalised
     element, 4 per bilinearly interpolated one, 9·l·d·n + l·d per scanned path."""
 
     name: str

@@ -16,7 +16,7 @@ from torch import nn
 from spectral_vmamba.bench.scan import our_backend
 from spectral_vmamba.bench.scan_peers import available_peers
 from spectral_vmamba.layers import S6Mixer
-from spectral_vmamba.layers import mixer as mixer_module
+from spectral_vmamba.layers import s6 as s6_module
 from spectral_vmamba.models import create_model
 from spectral_vmamba.ops.grid import Grid
 from spectral_vmamba.ops.traversal import random_traversal
@@ -78,7 +78,7 @@ def _use_scan(name: str) -> list | None:
         calls.append(name)
         return peer(x, delta, A, B, C, D, delta_bias, orders)
 
-    mixer_module.selective_scan = replacement
+    s6_module.selective_scan = replacement
     return calls
 
 

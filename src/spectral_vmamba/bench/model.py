@@ -19,6 +19,7 @@ from spectral_vmamba.bench.timing import Comparison, compare
 from spectral_vmamba.data import normalise, photograph_crops, resize
 from spectral_vmamba.layers import Block, RotationalFeatureNormaliser, S6Mixer
 from spectral_vmamba.models import SpectralEmbedding, create_model
+from spectral_vmamba.models.variants import FAMILIES
 from spectral_vmamba.ops.grid import Grid
 from spectral_vmamba.ops.traversal import Traversal
 
@@ -80,10 +81,11 @@ def photograph_batch(batch: int, pixels: int, seed: int) -> Float[Tensor, "b 3 H
     return normalise(images, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
 
-def seeded_model(name: str, seed: int) -> nn.Module:
+def seeded_model(name: str, seed: int, **options: Any) -> nn.Module:
     torch.manual_seed(seed)
-    ours = name.startswith("spectral_vmamba_") and "nano" not in name
-    return create_model(name, num_classes=100, **({"stem_weights": None} if ours else {})).eval()
+    if name in FAMILIES["Spectral VMamba"]:
+        options = {"stem_weights": None, **options}
+    return create_model(name, num_classes=100, **options).eval()
 
 
 def measure_shares(name: str, batch: int, pixels: int, seed: int) -> Shares:

@@ -22,6 +22,7 @@ from spectral_vmamba.bench.limits_report import plot_limits, show_limits
 from spectral_vmamba.bench.memory import measure_memory, plot_memory, show_memory
 from spectral_vmamba.bench.model import measure_model
 from spectral_vmamba.bench.model_report import plot_model, show_model
+from spectral_vmamba.bench.models import measure_models, plot_models, show_models
 from spectral_vmamba.bench.scan import measure_scan
 from spectral_vmamba.bench.scan_report import plot_scan, show_scan
 from spectral_vmamba.bench.settings import Settings, Track
@@ -38,6 +39,7 @@ SECTIONS = {
     "memory": Section(measure_memory, show_memory, plot_memory),
     "eigenvectors": Section(measure_eigenvectors, show_eigenvectors, plot_eigenvectors),
     "model": Section(measure_model, show_model, plot_model),
+    "models": Section(measure_models, show_models, plot_models),
     "limits": Section(measure_limits, show_limits, plot_limits),
 }
 
@@ -63,7 +65,7 @@ def run_bench(names: Sequence[str], settings: Settings, folder: Path, console: C
 
 def _facts(names: Sequence[str], settings: Settings, folder: Path) -> dict[str, Any]:
     environment = asdict(measure_environment())
-    quick = " --quick" if settings.quick else ""
+    quick = " --quick" * settings.quick + " --compile" * settings.compile
     chosen = f"--only {' '.join(names)}{quick} --threads {settings.threads} --seed {settings.seed}"
     return {
         "command": f"spectral-vmamba bench {chosen} --output {folder}",

@@ -11,7 +11,8 @@ from spectral_vmamba.bench import SECTIONS, Settings, run_bench
 _DESCRIPTION = f"""{__doc__} Prints ratios; writes bench.json with every time, and a picture of each section.
 Sections: scan (the selective scan against a torch loop, mambapy and the slow path of transformers, over a grid of
 sizes), memory (peak of a training step), eigenvectors (of photographs' graphs, against scipy and torch), model (where
-the time goes, images per second against Swin-T), limits (the memory's bandwidth, the matrix products alone).
+the time goes, images per second against Swin-T), models (images per second of every model of the paper's
+comparison), limits (the memory's bandwidth, the matrix products alone).
 Close other programs first. Example: spectral-vmamba bench --only scan --quick"""
 
 

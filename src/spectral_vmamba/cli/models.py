@@ -20,9 +20,7 @@ def run(config: Namespace) -> int:
     console, errors = Console(), Console(stderr=True)
     if config.num_classes < 1:
         raise ValueError(f"expected --num-classes of at least 1, got {config.num_classes}")
-    rows = catalogue(
-        config.num_classes, lambda models: track(models, "counting", console=errors, transient=True)
-    )
+    rows = catalogue(config.num_classes, lambda models: track(models, "counting", console=errors, transient=True))
     if config.markdown:
         print(as_markdown(rows, config.num_classes), end="")
         return 0

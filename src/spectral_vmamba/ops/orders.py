@@ -85,7 +85,7 @@ def _parse(direction: str) -> tuple[str, int, bool]:
     if name[:1] == "w" and name[1:].isdecimal() and int(name[1:]) > 0:
         return "w", int(name[1:]), name != direction
     raise ValueError(
-        f"unknown scan direction {direction!r}; expected h, v or wK with K the side of a window, with or without _flip, "
+        f"unknown scan direction {direction!r}; expected h, v or wK with K a window's side, with or without _flip, "
         f"or one of the patterns {', '.join(PATTERNS)}"
     )
 

@@ -7,7 +7,7 @@ from timm.models import build_model_with_cfg
 from torch import nn
 
 
-def configuration(size: int = 224, **kwargs) -> dict[str, Any]:
+def configuration(size: int = 224, **kwargs) -> Any:
     return {
         "num_classes": 1000,
         "input_size": (3, size, size),

@@ -1,0 +1,152 @@
+"""Mixers of sequences that are read in several directions, each with parameters of its own: Vim's and LocalVim's."""
+
+from functools import lru_cache
+from math import ceil
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from spectral_vmamba.layers.s6 import S6
+from spectral_vmamba.ops.orders import ABSENT, direction_cells
+from spectral_vmamba.ops.selective_scan import Backend
+
+GridSize = tuple[int, int]  # rows, columns
+
+
+class Direction(nn.Module):
+    """S6(SiLU(conv(x))) · SiLU(z), for tokens that already stand in the order of the direction.
+
+    The convolution is causal, of width 4 and by channel: a token hears of the three before it.
+    """
+
+    WIDTH = 4
+
+    def __init__(self, channels: int, rank: int, state_size: int, backend: Backend = "auto"):
+        super().__init__()
+        self.conv = nn.Conv1d(channels, channels, self.WIDTH, groups=channels, padding=self.WIDTH - 1)
+        self.s6 = S6(channels, rank, state_size, sets=1, backend=backend)
+
+    def forward(self, x: Float[Tensor, "b l d"], z: Float[Tensor, "b l d"]) -> Float[Tensor, "b l d"]:
+        batch, tokens = x.shape[:2]
+        x = F.silu(self.conv(x.mT)[..., :tokens]).mT
+        as_they_stand = torch.arange(tokens, device=x.device).expand(batch, 1, tokens)
+        return self.s6(x, as_they_stand) * F.silu(z)
+
+
+class DirectionalMixer(nn.Module):
+    """The projections around the directions: twice the width inside, and a gate beside every channel."""
+
+    def __init__(self, width: int, directions: int, state_size: int, backend: Backend):
+        super().__init__()
+        inner, rank = 2 * width, ceil(width / 16)
+        self.in_proj = nn.Linear(width, 2 * inner, bias=False)
+        parts = [Direction(inner, rank, state_size, backend) for _ in range(directions)]
+        self.directions = nn.ModuleList(parts)
+        self.out_proj = nn.Linear(inner, width, bias=False)
+        self.reset_directions(parts)
+
+    def reset_directions(self, directions: list[Direction]) -> None:
+        """How the published code changes Mamba's initialisation of them."""
+        raise NotImplementedError
+
+
+class VimMixer(DirectionalMixer):
+    """The mean of a forward and a backward reading of the sequence, whatever it is made of."""
+
+    def __init__(self, width: int, state_size: int = 16, backend: Backend = "auto"):
+        super().__init__(width, 2, state_size, backend)
+
+    def reset_directions(self, directions: list[Direction]) -> None:
+        """Only the forward reading starts from Mamba's small Δ."""
+        nn.init.zeros_(directions[1].s6.dt_bias)
+
+    def forward(self, x: Float[Tensor, "b l c"], grid: GridSize | None = None) -> Float[Tensor, "b l c"]:
+        x, z = self.in_proj(x).chunk(2, dim=-1)
+        forward, backward = self.directions
+        y = forward(x, z) + backward(x.flip(1), z.flip(1)).flip(1)
+        return self.out_proj(y / 2)
+
+
+class LocalVimMixer(DirectionalMixer):
+    """The sum of readings in named directions (see `ops.orders`) over the cells of a grid, each gated by channel.
+
+    Windows that reach past the grid are filled with zeros, which are scanned like tokens and dropped afterwards.
+    """
+
+    def __init__(self, width: int, directions: tuple[str, ...], state_size: int = 16, backend: Backend = "auto"):
+        super().__init__(width, len(directions), state_size, backend)
+        self.names = tuple(directions)
+        self.gate = ChannelGate(2 * width)
+        nn.init.trunc_normal_(self.in_proj.weight, std=0.02)
+
+    def reset_directions(self, directions: list[Direction]) -> None:
+        """Projections as all other linear layers, and Δ starts around softplus(0)."""
+        for direction in directions:
+            nn.init.trunc_normal_(direction.s6.x_proj, std=0.02)
+            nn.init.trunc_normal_(direction.s6.dt_proj, std=0.02)
+            nn.init.zeros_(direction.s6.dt_bias)
+
+    def forward(self, x: Float[Tensor, "b l c"], grid: GridSize) -> Float[Tensor, "b l c"]:
+        xz = self.in_proj(x)
+        readings = zip(self.names, self.directions, strict=True)
+        return self.out_proj(sum(self.gate(_read(direction, name, xz, grid)) for name, direction in readings))
+
+
+class ChannelGate(nn.Module):
+    """y · sigmoid(W₂ GELU(W₁ mean over tokens of LayerNorm(y))); LocalMamba calls it BiAttn."""
+
+    def __init__(self, channels: int):
+        super().__init__()
+        self.norm = nn.LayerNorm(channels)
+        self.reduce = nn.Linear(channels, channels // 8)
+        self.select = nn.Linear(channels // 8, channels)
+        for linear in (self.reduce, self.select):
+            nn.init.trunc_normal_(linear.weight, std=0.02)
+            nn.init.zeros_(linear.bias)
+
+    def forward(self, y: Float[Tensor, "b l d"]) -> Float[Tensor, "b l d"]:
+        summary = self.norm(y).mean(1, keepdim=True)
+        return y * self.select(F.gelu(self.reduce(summary))).sigmoid()
+
+
+def _read(direction: nn.Module, name: str, xz: Float[Tensor, "b l d2"], grid: GridSize) -> Float[Tensor, "b l d"]:
+    """What a direction makes of row-major tokens, back in row-major order."""
+    cells, steps = (table.to(xz.device) for table in _direction_tables(name, *grid, torch.device("cpu")))
+    if len(cells) > xz.shape[1]:
+        xz = F.pad(xz, (0, 0, 0, 1))
+    x, z = xz.index_select(1, cells).chunk(2, dim=-1)
+    return direction(x, z).index_select(1, steps)
+
+
+# Numbers made by numpy behind an op, so that compilers see tensors of known shapes.
+
+
+@lru_cache(maxsize=256)
+def _direction_numbers(name: str, rows: int, columns: int) -> tuple[Int[np.ndarray, "s"], Int[np.ndarray, "l"]]:
+    """The cell of every step (one past the last cell where there is none), and the step of every cell."""
+    cells = direction_cells(name, rows, columns)
+    steps = np.empty(rows * columns, dtype=np.int64)
+    present = np.flatnonzero(cells != ABSENT)
+    steps[cells[present]] = present
+    return np.where(cells == ABSENT, rows * columns, cells), steps
+
+
+@torch.library.custom_op(
+    "spectral_vmamba::direction_tables",
+    mutates_args=(),
+    schema="(str name, int rows, int columns, Device device) -> (Tensor, Tensor)",
+    device_types="cpu",
+)
+def _direction_tables(name, rows, columns, device):
+    cells, steps = _direction_numbers(name, rows, columns)
+    return torch.tensor(cells), torch.tensor(steps)
+
+
+@_direction_tables.register_fake
+def _(name, rows, columns, device):
+    shapes = (numbers.shape for numbers in _direction_numbers(name, int(rows), int(columns)))
+    cells, steps = (torch.empty(shape, dtype=torch.int64, device=device) for shape in shapes)
+    return cells, steps
