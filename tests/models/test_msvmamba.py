@@ -7,7 +7,6 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-import spectral_vmamba.models.variants.msvmamba  # noqa: F401  (registers the names)
 from spectral_vmamba.layers.multi_scale import MultiScaleMixer, PatchMerging
 from spectral_vmamba.models import timm
 from spectral_vmamba.ops.grid import Grid

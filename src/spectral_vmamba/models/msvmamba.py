@@ -57,6 +57,7 @@ class MSVMamba(Backbone):
             blocks = [_block(config, width, rate) for rate in rates[i].tolist()]
             self.stages.append(Stage(blocks, downsample))
         self.finish(config.widths, self.PATCH, num_classes, global_pool, drop_rate)
+        self.stages.apply(init_linear)
         read_foreign(self, convert_msvmamba)
 
     def embed(self, images: Float[Tensor, "b rgb H W"]) -> Tokens:

@@ -1,0 +1,50 @@
+"""Every family learns: 512 real pictures, a fixed small number of steps."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from PIL import Image
+
+import spectral_vmamba
+from tests.analysis.test_catalogue import NANOS
+
+CIFAR = Path(__file__).parents[3] / "shared" / "datasets" / "cifar10_train.npz"
+STEPS, BATCH, IMAGES = 120, 64, 512
+
+
+@pytest.fixture(scope="module")
+def pictures():
+    if not CIFAR.exists():
+        pytest.skip(f"needs {CIFAR.name} in a folder shared/datasets beside the repository")
+    pack = np.load(CIFAR)
+    sheet = np.asarray(Image.open(io.BytesIO(pack["sheet0"].tobytes())).convert("RGB"))
+    pixels = sheet.reshape(100, 32, 100, 32, 3).swapaxes(1, 2).reshape(-1, 32, 32, 3)[:IMAGES]
+    images = torch.from_numpy(pixels.copy()).permute(0, 3, 1, 2).float() / 127.5 - 1
+    return images, torch.from_numpy(pack["label"][:IMAGES].astype(np.int64))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NANOS)
+def test_the_loss_halves(name, pictures):
+    images, labels = pictures
+    torch.manual_seed(0)
+    model = spectral_vmamba.create_model(name, num_classes=10).train()
+    optimiser = torch.optim.AdamW(model.parameters(), lr=2e-3, weight_decay=0.05)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: min(1, (step + 1) / 10))
+    with torch.no_grad():
+        start = float(F.cross_entropy(model(images[:BATCH]), labels[:BATCH]))
+    losses = []
+    for _ in range(STEPS):
+        chosen = torch.randint(IMAGES, (BATCH,))
+        loss = F.cross_entropy(model(images[chosen]), labels[chosen])
+        optimiser.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 5.0)
+        optimiser.step()
+        schedule.step()
+        losses.append(float(loss))
+    assert np.mean(losses[-5:]) < start / 2, f"from {start:.2f} to {np.mean(losses[-5:]):.2f}"
