@@ -7,7 +7,7 @@ from timm.optim import param_groups_layer_decay, param_groups_weight_decay
 
 from spectral_vmamba.models import timm
 from spectral_vmamba.testing import activate_scan
-from tests.contracts.models import NAMES, build, images, is_spectral, shape
+from tests.contracts.models import NAMES, build, images, is_nano, is_spectral, shape
 
 SHALLOW = {"widths": (16, 32), "depths": (1, 1)}
 every_model = pytest.mark.parametrize("name", NAMES)
@@ -137,7 +137,7 @@ def test_checkpointing_gives_equal_gradients(name):
 
 @every_model
 def test_compiles_whole(name):
-    model = build(name, **({} if name.endswith("nano") else SHALLOW)).eval()
+    model = build(name, **({} if is_nano(name) else SHALLOW)).eval()
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
     with torch.no_grad():
         torch.testing.assert_close(compiled(images(name)), model(images(name)), rtol=1e-4, atol=1e-5)
@@ -156,7 +156,7 @@ def test_compiles_whole_in_training():
 
 @every_model
 def test_exports_with_a_dynamic_batch(name):
-    model = build(name, **({} if name.endswith("nano") else SHALLOW)).eval()
+    model = build(name, **({} if is_nano(name) else SHALLOW)).eval()
     batch = torch.export.Dim("batch", min=1, max=64)
     program = torch.export.export(model, (images(name, 2),), dynamic_shapes=({0: batch},))
     for size in (1, 5):

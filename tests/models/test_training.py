@@ -13,7 +13,7 @@ import spectral_vmamba
 from tests.analysis.test_catalogue import NANOS
 
 CIFAR = Path(__file__).parents[3] / "shared" / "datasets" / "cifar10_train.npz"
-STEPS, BATCH, IMAGES = 120, 64, 512
+STEPS, BATCH, IMAGES = 150, 32, 512
 
 
 @pytest.fixture(scope="module")

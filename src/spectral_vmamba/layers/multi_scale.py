@@ -8,6 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from spectral_vmamba.layers.s6 import S6
+from spectral_vmamba.layers.stems import missing
 from spectral_vmamba.ops.grid import Grid
 from spectral_vmamba.ops.orders import pattern_orders
 from spectral_vmamba.ops.selective_scan import Backend
@@ -123,7 +124,7 @@ class PatchMerging(nn.Module):
     ) -> tuple[Float[Tensor, "b l_half c2"], Traversal]:
         halved = traversal.pool(x.detach().square().sum(-1))
         maps = traversal.grid.to_map(x)
-        maps = F.pad(maps, (0, maps.shape[-1] % 2, 0, maps.shape[-2] % 2))
+        maps = F.pad(maps, (0, missing(maps.shape[-1], 2), 0, missing(maps.shape[-2], 2)))
         top_left, bottom_left = maps[..., ::2, ::2], maps[..., 1::2, ::2]
         top_right, bottom_right = maps[..., ::2, 1::2], maps[..., 1::2, 1::2]
         four = torch.cat([top_left, bottom_left, top_right, bottom_right], dim=1)

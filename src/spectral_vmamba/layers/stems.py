@@ -11,12 +11,17 @@ from torch import Tensor, nn
 from spectral_vmamba.layers.folding import fold_norms
 
 
+def missing(side: int, multiple: int) -> int:
+    """Up to the next multiple. Without %, which some compilers of dynamic shapes do not know."""
+    return (side + multiple - 1) // multiple * multiple - side
+
+
 def pad_to_patches(images: Float[Tensor, "b c H W"], patch_size: int) -> Float[Tensor, "b c H2 W2"]:
     """Zero-pad to whole patches, evenly on both sides; the odd pixel goes right and below.
 
     That pixel breaks no invariance: RFN pads every turned view, and views only trade places when the image turns.
     """
-    missing_rows, missing_columns = (-side % patch_size for side in images.shape[-2:])
+    missing_rows, missing_columns = (missing(side, patch_size) for side in images.shape[-2:])
     if not missing_rows and not missing_columns:
         return images
     left, top = missing_columns // 2, missing_rows // 2

@@ -14,6 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 from spectral_vmamba.layers.directional import DirectionalMixer, GridSize
 from spectral_vmamba.layers.rope import rotate_by_place
+from spectral_vmamba.layers.stems import missing
 from spectral_vmamba.models.backbone import init_linear
 from spectral_vmamba.models.conversion import Rule
 from spectral_vmamba.models.inputs import check_images
@@ -152,7 +153,7 @@ class IsotropicBackbone(nn.Module):
                 f"expected images of at least one patch, {patch} × {patch} pixels, got {tuple(images.shape)}; enlarge "
                 f"them, or build the model with a smaller patch_size"
             )
-        missing_rows, missing_columns = ((side + patch - 1) // patch * patch - side for side in (height, width))
+        missing_rows, missing_columns = (missing(side, patch) for side in (height, width))
         maps = self.patch_embed(F.pad(images, (0, missing_columns, 0, missing_rows)))
         grid = (maps.shape[-2], maps.shape[-1])
         x = maps.flatten(2).mT

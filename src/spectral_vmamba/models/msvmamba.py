@@ -9,7 +9,7 @@ from timm.layers.drop import DropPath
 from torch import Tensor, nn
 
 from spectral_vmamba.layers.multi_scale import MultiScaleBlock, MultiScaleMixer, PatchMerging
-from spectral_vmamba.layers.stems import ChannelNorm
+from spectral_vmamba.layers.stems import ChannelNorm, missing
 from spectral_vmamba.models.backbone import Backbone, Stage, init_linear
 from spectral_vmamba.models.conversion import Rule, read_foreign, renamed, reshaped
 from spectral_vmamba.models.tokens import Tokens
@@ -79,7 +79,7 @@ class PatchStem(nn.Sequential):
                 f"expected images of at least {self.patch_size} × {self.patch_size} pixels, one patch, "
                 f"got {height} × {width}; enlarge or pad them"
             )
-        return super().forward(F.pad(input, (0, -width % self.patch_size, 0, -height % self.patch_size)))
+        return super().forward(F.pad(input, (0, missing(width, self.patch_size), 0, missing(height, self.patch_size))))
 
 
 def _block(config: MSVMambaConfig, width: int, drop_path: float) -> MultiScaleBlock:
