@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from spectral_vmamba import create_model
 from spectral_vmamba.cli import main
 
 
@@ -30,15 +31,32 @@ def test_info(capsys):
         "portable",
         "native",
         "eigensolvers",
-        "203,988,068",
-        "3.904",
-        "8.112",
-        "351,741,028",
+        "spectral-vmamba models",
     ):
         assert fact in out
 
 
-@pytest.mark.parametrize("command", [[], ["info"], ["traversal"], ["demo"], ["bench"]])
+def test_models_prints_one_table(capsys, monkeypatch):
+    monkeypatch.setattr("spectral_vmamba.analysis.catalogue.TIMM_MODELS", {})
+    names = {"VMamba": ["vmamba_tiny"], "Vim": ["vim_tiny"], "Spectral VMamba": ["spectral_vmamba_tiny"]}
+    monkeypatch.setattr("spectral_vmamba.analysis.catalogue.FAMILIES", names)
+    assert main(["models", "--num-classes", "100"]) == 0
+    out = capsys.readouterr().out
+    for fact in ("29,556,964", "6,974,308", "203,988,068", "3.904", "8.112", "quarter turns", "authors count"):
+        assert fact in out
+
+
+def test_models_refuses_no_classes(capsys):
+    assert main(["models", "--num-classes", "0"]) == 1
+    assert "at least 1" in capsys.readouterr().err
+
+
+def test_unknown_models_are_answered_with_close_names():
+    with pytest.raises(ValueError, match="vmamba_small"):
+        create_model("vmamba_smal")
+
+
+@pytest.mark.parametrize("command", [[], ["info"], ["models"], ["traversal"], ["demo"], ["bench"]])
 def test_help_teaches(command, capsys):
     with pytest.raises(SystemExit) as stop:
         main([*command, "--help"])
