@@ -141,7 +141,7 @@ def test_rotary_positions():
 def test_pooled_is_the_mean_of_the_normalised_tokens():
     model = small("local_vim_tiny").eval()
     torch.testing.assert_close(model(images()), model.head(model.forward_features(images()).mean(1)))
-    with pytest.raises(ValueError, match="global_pool 'avg', 'max' or '' for none, got 'token'"):
+    with pytest.raises(ValueError, match="global_pool 'avg', 'max', or '' for none, got 'token'"):
         model.reset_classifier(3, "token")
 
 

@@ -339,7 +339,7 @@ def test_classifier_can_be_replaced(name):
         assert model(images()).shape == (2, 16)
     model.reset_classifier(0, "")
     torch.testing.assert_close(model(images()), features)
-    with pytest.raises(ValueError, match=r"global_pool .*'avg', 'max' or '' for none, got 'median'"):
+    with pytest.raises(ValueError, match=r"global_pool .*'avg', 'max', or '' for none, got 'median'"):
         model.reset_classifier(4, "median")
     with pytest.raises(ValueError, match="num_classes ≥ 1, or 0"):
         model.reset_classifier(-1)

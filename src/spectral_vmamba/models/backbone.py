@@ -1,16 +1,16 @@
 """What all our networks share: timm's contract over "embed, then stages of blocks, then norm, pool and head"."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+import torch
 from jaxtyping import Float
 from timm.models._features import feature_take_indices
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from spectral_vmamba.models.classifier import Classifier
 from spectral_vmamba.models.tokens import Tokens
 from spectral_vmamba.ops.traversal import Traversal
-
-_UNDECAYED = ("A_log", ".D", "dt_bias")
 
 
 class Stage(nn.Module):
@@ -29,14 +29,29 @@ class Stage(nn.Module):
         return x, traversal
 
 
-class Backbone(nn.Module):
+def build_stages(
+    widths: Sequence[int],
+    depths: Sequence[int],
+    drop_path_rate: float,
+    block: Callable[[int, float], nn.Module],
+    downsample: Callable[[int, int], nn.Module],
+) -> nn.ModuleList:
+    """`block(width, drop path)`, `downsample(width, next width)`; the drop path rises through the network."""
+    rates = torch.linspace(0, drop_path_rate, sum(depths), device="cpu").split(list(depths))
+    stages = nn.ModuleList()
+    for i, width in enumerate(widths):
+        first = downsample(widths[i - 1], width) if i else None
+        stages.append(Stage([block(width, rate) for rate in rates[i].tolist()], first))
+    return stages
+
+
+class Backbone(Classifier):
     """A hierarchy of stages. Takes float images (b, in_chans, H, W) of any size.
 
     A network has `stages`, says in `embed` how pixels become tokens with a traversal, and calls `finish` when built.
     """
 
     stages: nn.ModuleList
-    undecayed: tuple[str, ...] = ()  # parameters without weight decay, by the ends of their names, beside the scan's
     stem_pattern = r"^embedding"
 
     def finish(
@@ -112,26 +127,6 @@ class Backbone(nn.Module):
 
     # -- the rest of timm's contract ------------------------------------------------------------------------------
 
-    def get_classifier(self) -> nn.Module:
-        return self.head
-
-    def reset_classifier(self, num_classes: int, global_pool: str | None = None) -> None:
-        if global_pool is not None:
-            if global_pool not in ("avg", "max", ""):
-                raise ValueError(f"expected global_pool 'avg', 'max' or '' for none, got {global_pool!r}")
-            self.global_pool = global_pool
-        if num_classes < 0:
-            raise ValueError(f"expected num_classes ≥ 1, or 0 for no classifier at all, got {num_classes}")
-        self.num_classes = num_classes
-        self.head = nn.Linear(self.num_features, num_classes) if num_classes > 0 else nn.Identity()
-        init_linear(self.head)
-
-    def set_grad_checkpointing(self, enable: bool = True) -> None:
-        self.grad_checkpointing = enable
-
-    def no_weight_decay(self) -> set[str]:
-        return {name for name, _ in self.named_parameters() if name.endswith((*_UNDECAYED, *self.undecayed))}
-
     def group_matcher(self, coarse: bool = False) -> dict:
         return {
             "stem": self.stem_pattern,
@@ -155,10 +150,3 @@ class Backbone(nn.Module):
         if prune_head:
             self.reset_classifier(0, "")
         return wanted
-
-
-def init_linear(module: nn.Module) -> None:
-    if isinstance(module, nn.Linear):
-        nn.init.trunc_normal_(module.weight, std=0.02)
-        if module.bias is not None:
-            nn.init.zeros_(module.bias)

@@ -15,12 +15,10 @@ from torch.utils.checkpoint import checkpoint
 from spectral_vmamba.layers.directional import DirectionalMixer, GridSize
 from spectral_vmamba.layers.rope import rotate_by_place
 from spectral_vmamba.layers.stems import missing
-from spectral_vmamba.models.backbone import init_linear
+from spectral_vmamba.models.classifier import Classifier
 from spectral_vmamba.models.conversion import Rule
 from spectral_vmamba.models.inputs import check_images
 from spectral_vmamba.ops.selective_scan import Backend
-
-_UNDECAYED = ("A_log", ".D", "dt_bias", "pos_embed", "cls_token")
 
 
 @dataclass(frozen=True)
@@ -77,12 +75,14 @@ class IsotropicBlock(nn.Module):
         return x + self.drop_path(self.mixer(self.norm(x), grid))
 
 
-class IsotropicBackbone(nn.Module):
+class IsotropicBackbone(Classifier):
     """Patches with learned positions, one block per mixer, norm and head. Takes float images of one patch or more;
     sides that are no whole number of patches are filled with zeros below and to the right.
 
     A class token, if there is one, stands in the middle of the sequence.
     """
+
+    undecayed = ("pos_embed", "cls_token")
 
     def __init__(
         self,
@@ -101,6 +101,7 @@ class IsotropicBackbone(nn.Module):
         self.grad_checkpointing = False
         self.num_features = self.head_hidden_size = width = config.width
         self.num_prefix_tokens = int(class_token)
+        self.pools = ("token", *Classifier.pools) if class_token else Classifier.pools
         self.patch_embed = nn.Conv2d(in_chans, width, config.patch_size, config.patch_size)
         self.cls_token = nn.Parameter(torch.empty(1, 1, width)) if class_token else None
         tokens = config.grid[0] * config.grid[1] + self.num_prefix_tokens
@@ -223,28 +224,6 @@ class IsotropicBackbone(nn.Module):
         if prune_head:
             self.reset_classifier(0, "")
         return wanted
-
-    def get_classifier(self) -> nn.Module:
-        return self.head
-
-    def reset_classifier(self, num_classes: int, global_pool: str | None = None) -> None:
-        if global_pool is not None:
-            known = ("token", "avg", "max", "") if self.num_prefix_tokens else ("avg", "max", "")
-            if global_pool not in known:
-                names = ", ".join(repr(name) for name in known[:-1])
-                raise ValueError(f"expected global_pool {names} or '' for none, got {global_pool!r}")
-            self.global_pool = global_pool
-        if num_classes < 0:
-            raise ValueError(f"expected num_classes ≥ 1, or 0 for no classifier at all, got {num_classes}")
-        self.num_classes = num_classes
-        self.head = nn.Linear(self.num_features, num_classes) if num_classes > 0 else nn.Identity()
-        init_linear(self.head)
-
-    def set_grad_checkpointing(self, enable: bool = True) -> None:
-        self.grad_checkpointing = enable
-
-    def no_weight_decay(self) -> set[str]:
-        return {name for name, _ in self.named_parameters() if name.endswith(_UNDECAYED)}
 
     def group_matcher(self, coarse: bool = False) -> dict:
         return {

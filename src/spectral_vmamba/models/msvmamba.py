@@ -1,8 +1,8 @@
 """MSVMamba: a hierarchy that scans the full map once and a map of half the sides three times."""
 
 from dataclasses import dataclass
+from functools import partial
 
-import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from timm.layers.drop import DropPath
@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from spectral_vmamba.layers.multi_scale import MultiScaleBlock, MultiScaleMixer, PatchMerging
 from spectral_vmamba.layers.stems import ChannelNorm, missing
-from spectral_vmamba.models.backbone import Backbone, Stage, init_linear
+from spectral_vmamba.models.backbone import Backbone, build_stages
+from spectral_vmamba.models.classifier import init_linear
 from spectral_vmamba.models.conversion import Rule, read_foreign, renamed, reshaped
 from spectral_vmamba.models.tokens import Tokens
 from spectral_vmamba.models.vmamba import PatternEmbedding
@@ -50,12 +51,8 @@ class MSVMamba(Backbone):
         super().__init__()
         self.config = config = MSVMambaConfig(**architecture)
         self.embedding = PatternEmbedding(PatchStem(in_chans, config.widths[0], self.PATCH), in_chans, "raster")
-        rates = torch.linspace(0, drop_path_rate, sum(config.depths), device="cpu").split(config.depths)
-        self.stages = nn.ModuleList()
-        for i, width in enumerate(config.widths):
-            downsample = PatchMerging(config.widths[i - 1], width) if i else None
-            blocks = [_block(config, width, rate) for rate in rates[i].tolist()]
-            self.stages.append(Stage(blocks, downsample))
+        block = partial(_block, config)
+        self.stages = build_stages(config.widths, config.depths, drop_path_rate, block, PatchMerging)
         self.finish(config.widths, self.PATCH, num_classes, global_pool, drop_rate)
         self.stages.apply(init_linear)
         read_foreign(self, convert_msvmamba)

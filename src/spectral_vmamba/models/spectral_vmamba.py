@@ -1,12 +1,14 @@
 """Spectral VMamba: RFN → STS → stages of S6 blocks → head, under timm's contract."""
 
-import torch
+from functools import partial
+
 from jaxtyping import Float
 from timm.layers.drop import DropPath
 from torch import Tensor, nn
 
 from spectral_vmamba.layers import Block, Downsample, RadiusEmbedding, S6Mixer
-from spectral_vmamba.models.backbone import Backbone, Stage, init_linear
+from spectral_vmamba.models.backbone import Backbone, build_stages
+from spectral_vmamba.models.classifier import init_linear
 from spectral_vmamba.models.config import SpectralConfig
 from spectral_vmamba.models.embedding import SpectralEmbedding
 from spectral_vmamba.models.tokens import Tokens
@@ -38,11 +40,8 @@ class SpectralVMamba(Backbone):
         first, channels = config.widths[0], self.embedding.channels
         self.project = nn.Identity() if channels == first else nn.Linear(channels, first)
         self.radius = RadiusEmbedding(first) if config.radius_embedding else None
-        self.stages = nn.ModuleList()
-        rates = torch.linspace(0, drop_path_rate, sum(config.depths), device="cpu").split(config.depths)
-        for i, width in enumerate(config.widths):
-            downsample = Downsample(config.widths[i - 1], width) if i else None
-            self.stages.append(Stage([_block(config, width, rate) for rate in rates[i].tolist()], downsample))
+        block = partial(_block, config)
+        self.stages = build_stages(config.widths, config.depths, drop_path_rate, block, Downsample)
         self.finish(config.widths, config.patch_size, num_classes, global_pool, drop_rate)
         for module in (self.project, self.stages):
             module.apply(init_linear)

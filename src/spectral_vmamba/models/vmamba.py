@@ -1,14 +1,15 @@
 """VMamba (v2, "noz"): the network that Spectral VMamba starts from, scanning rows and columns, both ways."""
 
 from dataclasses import dataclass
+from functools import partial
 
-import torch
 from jaxtyping import Float
 from timm.layers.drop import DropPath
 from torch import Tensor, nn
 
 from spectral_vmamba.layers import Block, ConvDownsample, ConvStem, S6Mixer
-from spectral_vmamba.models.backbone import Backbone, Stage, init_linear
+from spectral_vmamba.models.backbone import Backbone, build_stages
+from spectral_vmamba.models.classifier import init_linear
 from spectral_vmamba.models.conversion import Rule, read_foreign, renamed, reshaped
 from spectral_vmamba.models.inputs import check_images
 from spectral_vmamba.models.tokens import Tokens
@@ -57,12 +58,8 @@ class VMamba(Backbone):
         super().__init__()
         self.config = config = VMambaConfig(**architecture)
         self.embedding = PatternEmbedding(ConvStem(in_chans, config.widths[0], self.PATCH), in_chans, config.orders)
-        rates = torch.linspace(0, drop_path_rate, sum(config.depths), device="cpu").split(config.depths)
-        self.stages = nn.ModuleList()
-        for i, width in enumerate(config.widths):
-            downsample = ConvDownsample(config.widths[i - 1], width) if i else None
-            blocks = [_block(config, width, rate) for rate in rates[i].tolist()]
-            self.stages.append(Stage(blocks, downsample))
+        block = partial(_block, config)
+        self.stages = build_stages(config.widths, config.depths, drop_path_rate, block, ConvDownsample)
         self.finish(config.widths, self.PATCH, num_classes, global_pool, drop_rate)
         self.stages.apply(init_linear)
         read_foreign(self, convert_vmamba)
