@@ -7,10 +7,11 @@ from timm.optim import param_groups_layer_decay, param_groups_weight_decay
 
 from spectral_vmamba.models import timm
 from spectral_vmamba.testing import activate_scan
-from tests.contracts.models import NAMES, build, images, is_nano, is_spectral, shape
+from tests.contracts.models import KINDS, NAMES, build, images, is_nano, is_spectral, shape
 
 SHALLOW = {"widths": (16, 32), "depths": (1, 1)}
 every_model = pytest.mark.parametrize("name", NAMES)
+every_kind = pytest.mark.parametrize("name", KINDS)
 
 
 @every_model
@@ -120,7 +121,7 @@ def test_loads_by_checkpoint_path(name, tmp_path):
     assert torch.equal(loaded(images(name)), model(images(name)))
 
 
-@every_model
+@every_kind
 def test_checkpointing_gives_equal_gradients(name):
     """Under drop path too: the recomputation draws the same paths."""
     gradients = []
@@ -135,7 +136,7 @@ def test_checkpointing_gives_equal_gradients(name):
         assert torch.equal(plain, checkpointed)
 
 
-@every_model
+@every_kind
 def test_compiles_whole(name):
     model = build(name, **({} if is_nano(name) else SHALLOW)).eval()
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
@@ -154,7 +155,7 @@ def test_compiles_whole_in_training():
         torch.testing.assert_close(a, p.grad, rtol=1e-3, atol=1e-6)
 
 
-@every_model
+@every_kind
 def test_exports_with_a_dynamic_batch(name):
     model = build(name, **({} if is_nano(name) else SHALLOW)).eval()
     batch = torch.export.Dim("batch", min=1, max=64)

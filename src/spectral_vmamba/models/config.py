@@ -6,7 +6,7 @@ from typing import Any
 from spectral_vmamba.layers.mixer import LocalMixing, Merge
 from spectral_vmamba.layers.rfn import Rotations
 from spectral_vmamba.ops.grid import Domain, Grid
-from spectral_vmamba.ops.orders import Pattern, pattern_orders
+from spectral_vmamba.ops.orders import Pattern, directions_of, pattern_orders
 from spectral_vmamba.ops.selective_scan import Backend
 from spectral_vmamba.ops.spectral import SOLVERS, Solver
 
@@ -46,8 +46,11 @@ class SpectralConfig:
         if len(self.widths) != len(self.depths) or not self.widths:
             raise ValueError(f"expected one depth per width, got widths {self.widths} and depths {self.depths}")
         _expect("domain", self.domain, ("square", "disk"))
-        if self.traversal not in ("spectral", "random"):
-            self.paths  # noqa: B018  (raises for an unknown pattern)
+        if isinstance(self.traversal, str) and self.traversal not in ("spectral", "random"):
+            try:
+                directions_of(self.traversal)
+            except ValueError as error:
+                raise ValueError(f"expected traversal spectral, random or a scan pattern: {error}") from error
         _expect("solver", self.solver, SOLVERS)
         if self.eigenvectors < 1:
             raise ValueError(f"expected eigenvectors ≥ 1, got {self.eigenvectors}")
