@@ -5,6 +5,7 @@ Isotropic networks have no stages; tests/models/test_vim.py and test_local_vim.p
 
 import re
 
+import pytest
 import torch
 
 import spectral_vmamba
@@ -12,8 +13,9 @@ from spectral_vmamba.models import timm
 
 # Ablations in the paper's sizes are put together from parts that others here have.
 NAMES = [name for name in spectral_vmamba.list_models() if not re.search("(rfn|random)_tiny|vim", name)]
-# To a compiler these are all the kinds of graph there are; the rest differ in depth.
-KINDS = [name for name in NAMES if not re.search("small|base|micro|msvmamba_nano|no_rfn", name)]
+# All the kinds of network there are; the rest differ in width and depth alone, and are tested with the slow ones.
+KINDS = [name for name in NAMES if not re.search("small|base|micro|msvmamba_nano", name)]
+EVERY = [name if name in KINDS else pytest.param(name, marks=pytest.mark.slow) for name in NAMES]
 _NARROW = {"widths": (16, 32, 64, 128)}
 
 

@@ -7,11 +7,10 @@ from timm.optim import param_groups_layer_decay, param_groups_weight_decay
 
 from spectral_vmamba.models import timm
 from spectral_vmamba.testing import activate_scan
-from tests.contracts.models import KINDS, NAMES, build, images, is_nano, is_spectral, shape
+from tests.contracts.models import EVERY, build, images, is_nano, is_spectral, shape
 
 SHALLOW = {"widths": (16, 32), "depths": (1, 1)}
-every_model = pytest.mark.parametrize("name", NAMES)
-every_kind = pytest.mark.parametrize("name", KINDS)
+every_model = pytest.mark.parametrize("name", EVERY)
 
 
 @every_model
@@ -121,7 +120,7 @@ def test_loads_by_checkpoint_path(name, tmp_path):
     assert torch.equal(loaded(images(name)), model(images(name)))
 
 
-@every_kind
+@every_model
 def test_checkpointing_gives_equal_gradients(name):
     """Under drop path too: the recomputation draws the same paths."""
     gradients = []
@@ -136,7 +135,7 @@ def test_checkpointing_gives_equal_gradients(name):
         assert torch.equal(plain, checkpointed)
 
 
-@every_kind
+@every_model
 def test_compiles_whole(name):
     model = build(name, **({} if is_nano(name) else SHALLOW)).eval()
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
@@ -155,7 +154,7 @@ def test_compiles_whole_in_training():
         torch.testing.assert_close(a, p.grad, rtol=1e-3, atol=1e-6)
 
 
-@every_kind
+@every_model
 def test_exports_with_a_dynamic_batch(name):
     model = build(name, **({} if is_nano(name) else SHALLOW)).eval()
     batch = torch.export.Dim("batch", min=1, max=64)
