@@ -13,7 +13,7 @@ import spectral_vmamba
 from tests.analysis.test_catalogue import NANOS
 
 CIFAR = Path(__file__).parents[3] / "shared" / "datasets" / "cifar10_train.npz"
-STEPS, BATCH, IMAGES = 250, 32, 512
+STEPS, BATCH, IMAGES = 250, 64, 512
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def test_the_loss_halves(name, pictures):
     images, labels = pictures
     torch.manual_seed(0)
     model = spectral_vmamba.create_model(name, num_classes=10).train()
-    optimiser = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.05)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=2e-3, weight_decay=0.05)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: min(1, (step + 1) / 10))
     with torch.no_grad():
         start = float(F.cross_entropy(model(images[:BATCH]), labels[:BATCH]))
