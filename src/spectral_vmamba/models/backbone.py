@@ -48,9 +48,10 @@ def build_stages(
 class Backbone(Classifier):
     """A hierarchy of stages. Takes float images (b, in_chans, H, W) of any size.
 
-    A network has `stages`, says in `embed` how pixels become tokens with a traversal, and calls `finish` when built.
+    A network has an `embedding`, which makes pixels tokens with a traversal, and `stages`; it calls `finish` once built.
     """
 
+    embedding: nn.Module
     stages: nn.ModuleList
     stem_pattern = r"^embedding"
 
@@ -68,7 +69,7 @@ class Backbone(Classifier):
         self.reset_classifier(num_classes, global_pool)
 
     def embed(self, images: Float[Tensor, "b rgb H W"]) -> Tokens:
-        raise NotImplementedError
+        return self.embedding(images)
 
     def forward(self, images: Float[Tensor, "b rgb H W"]) -> Tensor:
         tokens = self._normalised(self._stages(images)[-1])

@@ -9,6 +9,7 @@ from spectral_vmamba.models.inputs import check_images
 from spectral_vmamba.models.stems import build_stem
 from spectral_vmamba.models.tokens import Tokens
 from spectral_vmamba.ops.grid import Grid, mask_outside_circle
+from spectral_vmamba.ops.orders import Pattern
 from spectral_vmamba.ops.spectral import spectral_traversal
 from spectral_vmamba.ops.traversal import PatternTraversal, Traversal, random_traversal
 from spectral_vmamba.ops.turns import canonical_frame
@@ -43,3 +44,19 @@ class SpectralEmbedding(nn.Module):
         if config.traversal != "spectral":
             return PatternTraversal.of(config.traversal, grid, tokens.shape[0], tokens.device)
         return spectral_traversal(tokens, grid, config.eigenvectors, config.neighbors, config.solver)
+
+
+class PatternEmbedding(nn.Module):
+    """A stem, and the same visiting orders for every image."""
+
+    def __init__(self, stem: nn.Module, in_chans: int, orders: Pattern):
+        super().__init__()
+        self.stem = stem
+        self.in_chans = in_chans
+        self.orders = orders
+
+    def forward(self, images: Float[Tensor, "b rgb H W"]) -> Tokens:
+        check_images(images, self.in_chans)
+        maps = self.stem(images)
+        grid = Grid(maps.shape[-2], maps.shape[-1])
+        return Tokens(grid.from_map(maps), PatternTraversal.of(self.orders, grid, maps.shape[0], maps.device), None)

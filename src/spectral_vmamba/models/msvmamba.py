@@ -13,8 +13,7 @@ from spectral_vmamba.layers.stems import ChannelNorm, missing
 from spectral_vmamba.models.backbone import Backbone, build_stages
 from spectral_vmamba.models.classifier import init_linear
 from spectral_vmamba.models.conversion import Rule, read_foreign, renamed, reshaped
-from spectral_vmamba.models.tokens import Tokens
-from spectral_vmamba.models.vmamba import PatternEmbedding
+from spectral_vmamba.models.embedding import PatternEmbedding
 from spectral_vmamba.ops.selective_scan import Backend
 
 
@@ -56,9 +55,6 @@ class MSVMamba(Backbone):
         self.finish(config.widths, self.PATCH, num_classes, global_pool, drop_rate)
         self.stages.apply(init_linear)
         read_foreign(self, convert_msvmamba)
-
-    def embed(self, images: Float[Tensor, "b rgb H W"]) -> Tokens:
-        return self.embedding(images)
 
 
 class PatchStem(nn.Sequential):

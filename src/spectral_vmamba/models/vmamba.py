@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from functools import partial
 
-from jaxtyping import Float
 from timm.layers.drop import DropPath
 from torch import Tensor, nn
 
@@ -11,12 +10,10 @@ from spectral_vmamba.layers import Block, ConvDownsample, ConvStem, S6Mixer
 from spectral_vmamba.models.backbone import Backbone, build_stages
 from spectral_vmamba.models.classifier import init_linear
 from spectral_vmamba.models.conversion import Rule, read_foreign, renamed, reshaped
-from spectral_vmamba.models.inputs import check_images
-from spectral_vmamba.models.tokens import Tokens
+from spectral_vmamba.models.embedding import PatternEmbedding
 from spectral_vmamba.ops.grid import Grid
 from spectral_vmamba.ops.orders import Pattern, pattern_orders
 from spectral_vmamba.ops.selective_scan import Backend
-from spectral_vmamba.ops.traversal import PatternTraversal
 
 
 @dataclass(frozen=True)
@@ -63,25 +60,6 @@ class VMamba(Backbone):
         self.finish(config.widths, self.PATCH, num_classes, global_pool, drop_rate)
         self.stages.apply(init_linear)
         read_foreign(self, convert_vmamba)
-
-    def embed(self, images: Float[Tensor, "b rgb H W"]) -> Tokens:
-        return self.embedding(images)
-
-
-class PatternEmbedding(nn.Module):
-    """A stem, and the same visiting orders for every image."""
-
-    def __init__(self, stem: nn.Module, in_chans: int, orders: Pattern):
-        super().__init__()
-        self.stem = stem
-        self.in_chans = in_chans
-        self.orders = orders
-
-    def forward(self, images: Float[Tensor, "b rgb H W"]) -> Tokens:
-        check_images(images, self.in_chans)
-        maps = self.stem(images)
-        grid = Grid(maps.shape[-2], maps.shape[-1])
-        return Tokens(grid.from_map(maps), PatternTraversal.of(self.orders, grid, maps.shape[0], maps.device), None)
 
 
 def _block(config: VMambaConfig, width: int, drop_path: float) -> Block:
