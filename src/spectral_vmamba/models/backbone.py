@@ -48,7 +48,7 @@ def build_stages(
 class Backbone(Classifier):
     """A hierarchy of stages. Takes float images (b, in_chans, H, W) of any size.
 
-    A network has an `embedding`, which makes pixels tokens with a traversal, and `stages`; it calls `finish` once built.
+    A network has an `embedding`, which makes pixels tokens with a traversal, and `stages`; built, it calls `finish`.
     """
 
     embedding: nn.Module
