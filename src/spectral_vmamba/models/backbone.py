@@ -51,7 +51,6 @@ class Backbone(Classifier):
     A network has an `embedding`, which makes pixels tokens with a traversal, and `stages`; built, it calls `finish`.
     """
 
-    embedding: nn.Module
     stages: nn.ModuleList
     stem_pattern = r"^embedding"
 
