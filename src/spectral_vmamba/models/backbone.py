@@ -68,7 +68,7 @@ class Backbone(Classifier):
         self.reset_classifier(num_classes, global_pool)
 
     def embed(self, images: Float[Tensor, "b rgb H W"]) -> Tokens:
-        return self.embedding(images)
+        return self.get_submodule("embedding")(images)
 
     def forward(self, images: Float[Tensor, "b rgb H W"]) -> Tensor:
         tokens = self._normalised(self._stages(images)[-1])
