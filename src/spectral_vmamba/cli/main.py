@@ -7,9 +7,20 @@ from jsonargparse import ArgumentParser
 from rich.console import Console
 
 from spectral_vmamba._version import __version__
-from spectral_vmamba.cli import bench, demo, info, models, traversal
+from spectral_vmamba.cli import bench, certify, demo, evaluate, info, models, predict, split, train, traversal
 
-_COMMANDS = {"info": info, "models": models, "traversal": traversal, "demo": demo, "bench": bench}
+_COMMANDS = {
+    "train": train,
+    "evaluate": evaluate,
+    "certify": certify,
+    "predict": predict,
+    "split": split,
+    "models": models,
+    "traversal": traversal,
+    "info": info,
+    "demo": demo,
+    "bench": bench,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,5 +1,7 @@
 """Reading pictures from files, carefully."""
 
+import struct
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -11,37 +13,67 @@ from torch import Tensor
 
 # Larger files are refused before they are decoded: a small file can unpack to gigabytes.
 LARGEST_PIXELS = 100_000_000
+_UNREADABLE = (UnidentifiedImageError, OSError, SyntaxError, EOFError, struct.error, Image.DecompressionBombError)
 
 
 def load_image(path: str | Path, largest_pixels: int = LARGEST_PIXELS) -> UInt8[Tensor, "3 H W"]:
-    """An RGB picture the way a person would see it: upright by its EXIF tag, 16-bit scaled, transparency on white."""
-    path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"no image file at {path}")
+    """`read_picture` of a file, as a tensor."""
+    return as_tensor(read_picture(path, largest_pixels))
+
+
+def as_tensor(picture: Image.Image) -> UInt8[Tensor, "3 H W"]:
+    return torch.from_numpy(np.array(picture)).permute(2, 0, 1)
+
+
+def read_picture(
+    source: str | Path | bytes, largest_pixels: int = LARGEST_PIXELS, name: str | None = None
+) -> Image.Image:
+    """An RGB picture the way a person would see it: upright by its EXIF tag, 16-bit scaled, transparency on white.
+
+    From a file, or from a file's bytes, which errors call `name`.
+    """
+    if isinstance(source, bytes):
+        name, stream = name or "the picture", BytesIO(source)
+    else:
+        name, stream = name or str(source), Path(source)
+        if not stream.is_file():
+            raise FileNotFoundError(f"no image file at {source}")
     try:
-        with Image.open(path) as image:
+        with Image.open(stream) as image:
             if image.width * image.height > largest_pixels:
                 size = f"{image.width}×{image.height}"
-                raise ValueError(f"{path} has {size} pixels, more than the {largest_pixels:,} that are read")
-            upright = ImageOps.exif_transpose(image)
-            return torch.from_numpy(_rgb(upright)).permute(2, 0, 1)
-    except (UnidentifiedImageError, OSError, SyntaxError, Image.DecompressionBombError) as error:
-        raise ValueError(f"{path} cannot be read as an image: {error}") from error
+                raise ValueError(f"{name} has {size} pixels, more than the {largest_pixels:,} that are read")
+            return _rgb(ImageOps.exif_transpose(image))
+    except (
+        UnidentifiedImageError,
+        OSError,
+        SyntaxError,
+        EOFError,
+        struct.error,
+        Image.DecompressionBombError,
+    ) as error:
+        raise ValueError(f"{name} cannot be read as an image: {error}") from error
 
 
-def _rgb(image: Image.Image) -> np.ndarray:
-    if image.mode.startswith("I"):
-        values = np.asarray(image, dtype=np.int64).clip(0)
-        largest = values.max(initial=0)
-        if largest > 0xFFFF:
-            values = values * 255 // largest
-        elif largest > 255:
-            values = values >> 8
-        return np.repeat(values.astype(np.uint8)[..., None], 3, axis=2)
-    if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
+def _rgb(image: Image.Image) -> Image.Image:
+    if image.mode.startswith("I") or image.mode == "F":
+        return Image.fromarray(_eight_bits(np.asarray(image, dtype=np.float64))).convert("RGB")
+    if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
         image = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
-    return np.array(image.convert("RGB"))
+    return image.convert("RGB")
+
+
+def _eight_bits(values: Float[np.ndarray, "H W"]) -> UInt8[np.ndarray, "H W"]:
+    """16 bits lose the lower eight; more, or fractions, are scaled by the largest value."""
+    values = np.nan_to_num(values, nan=0.0, posinf=0.0).clip(0)
+    largest = values.max(initial=0)
+    fractions = 0 < largest <= 1 and (values != np.floor(values)).any()
+    if fractions or largest > 0xFFFF:
+        values = values * (255 / largest)
+    elif largest > 255:
+        values = values / 256
+    return values.astype(np.uint8)
 
 
 def resize(images: Tensor, short_side: int) -> Float[Tensor, "b 3 H W"]:

@@ -4,6 +4,7 @@
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -16,8 +17,10 @@ def turn(maps: Tensor, quarters: int) -> Tensor:
     return torch.rot90(maps, quarters, (-2, -1)).contiguous()
 
 
-def rotate(maps: Float[Tensor, "b c h w"], degrees: float | Tensor) -> Float[Tensor, "b c h w"]:
-    """Turn about the centre on the same canvas, bilinear; what comes from outside is zero.
+def rotate(
+    maps: Float[Tensor, "b c h w"], degrees: float | Tensor, outside: Literal["zeros", "reflection"] = "zeros"
+) -> Float[Tensor, "b c h w"]:
+    """Turn about the centre on the same canvas, bilinear; outside of it are zeros, or its own mirror image.
 
     In float32 at least: half precision cannot tell neighbouring pixels' coordinates apart.
     """
@@ -30,7 +33,7 @@ def rotate(maps: Float[Tensor, "b c h w"], degrees: float | Tensor) -> Float[Ten
     # Output → input coordinates, each axis in units of its own half side; y points down.
     affine = torch.stack([torch.stack([cos, -sin * aspect, zero]), torch.stack([sin / aspect, cos, zero])])
     grid = F.affine_grid(affine.expand(maps.shape[0], 2, 3), list(maps.shape), align_corners=False)
-    turned_maps = F.grid_sample(maps.to(dtype), grid, mode="bilinear", padding_mode="zeros", align_corners=False)
+    turned_maps = F.grid_sample(maps.to(dtype), grid, mode="bilinear", padding_mode=outside, align_corners=False)
     return turned_maps.to(maps.dtype)
 
 

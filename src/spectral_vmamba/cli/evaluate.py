@@ -1,0 +1,127 @@
+"""Measure classifiers: accuracy, calibration, and what turning the pictures does to them."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from jsonargparse import ArgumentParser, Namespace
+from rich.console import Console
+from rich.table import Table
+
+from spectral_vmamba.analysis.sweep import FILLS
+from spectral_vmamba.cli.progress import bars
+
+_DESCRIPTION = f"""{__doc__}
+
+Takes checkpoints of `spectral-vmamba train` (or the folders of runs), several for one picture; or any of timm's models
+by --model, with --checkpoint for its weights. With --rotations, pictures are turned by 0 to 360° in steps of so many
+degrees; quarter turns are exact, others bilinear. The corners that turning leaves: black (as in the paper), reflect
+(the picture mirrored at its edges), disk (only the inscribed circle is ever shown).
+Example: spectral-vmamba evaluate runs/photos --rotations 15 --fill black disk"""
+
+
+def parser() -> ArgumentParser:
+    parser = ArgumentParser(description=_DESCRIPTION)
+    parser.add_argument("runs", nargs="*", type=str, help="checkpoints, or folders of runs")
+    parser.add_argument("--data", type=str | None, default=None, help="pictures; those of the run unless given")
+    parser.add_argument("--weights", choices=["best", "ema", "raw", "both"], default="both", help="averaged or raw")
+    parser.add_argument("--model", type=str | None, default=None, help="a model of timm's, in place of a run")
+    parser.add_argument("--checkpoint", type=str | None, default=None, help="weights of --model; timm's unless given")
+    parser.add_argument("--rotations", type=float | None, default=None, help="degrees between turns; none unless given")
+    parser.add_argument("--fill", nargs="+", choices=list(FILLS), default=["black"], help="what corners show")
+    parser.add_argument("--batch-size", type=int, default=64, help="pictures at a time")
+    parser.add_argument("--workers", type=int, default=0, help="processes that read pictures")
+    parser.add_argument("--device", type=str, default="cpu", help="where to run: cpu, cuda, …")
+    parser.add_argument("-o", "--output", type=str | None, default=None, help="folder for numbers and pictures")
+    return parser
+
+
+def run(config: Namespace) -> int:
+    from spectral_vmamba.engine import evaluate
+
+    if not config.runs and not config.model:
+        raise ValueError("name at least one run or checkpoint, or a model by --model")
+    if config.batch_size < 1:
+        raise ValueError(f"expected --batch-size of at least 1, got {config.batch_size}")
+    console = Console()
+    evaluations = []
+    with bars(console) as progress:
+        for predictor in _predictors(config):
+            measured = evaluate(
+                predictor, config.data, config.rotations, config.fill, config.batch_size, config.workers, progress
+            )
+            evaluations.append(measured)
+    _show(evaluations, console)
+    if config.output:
+        _write(evaluations, Path(config.output), console)
+    return 0
+
+
+def _predictors(config: Namespace):
+    from dataclasses import replace
+
+    from spectral_vmamba.data.sources import validation_data
+    from spectral_vmamba.engine import load, load_timm
+
+    for run in config.runs:
+        best = load(run, "best", config.device)
+        chosen = {"both": _available(best)}.get(config.weights, [config.weights])
+        for weights in chosen:
+            found = best if weights == "best" else load(run, weights, config.device)
+            label = f"{found.name} ({Path(run).name}, {_WEIGHTS[weights]})"
+            yield replace(found, name=label)
+    if config.model:
+        if not config.data:
+            raise ValueError("--model needs --data: pictures to measure it on")
+        classes = validation_data(config.data).classes
+        yield load_timm(config.model, classes, config.checkpoint, config.device)
+
+
+_WEIGHTS = {"ema": "averaged", "raw": "raw", "best": "best"}
+
+
+def _available(best) -> list[str]:
+    return ["ema", "raw"] if best.facts["best"].get("ema") is not None else ["raw"]
+
+
+def _show(evaluations, console: Console) -> None:
+    table = Table("", "pictures", "top-1", "top-5", "calibration error", "worst class")
+    for each in evaluations:
+        scores = each.scores
+        worst = min(score for score in scores.per_class if score is not None)
+        cells = (f"{share:.2%}" for share in (scores.top1, scores.top5, scores.calibration_error, worst))
+        table.add_row(each.name, f"{scores.pictures:,}", *cells)
+    console.print(table, highlight=False)
+    for each in evaluations:
+        if each.broken:
+            console.print(f"left out, since they cannot be read: {', '.join(each.broken)}", markup=False)
+    if not any(each.sweeps for each in evaluations):
+        return
+    turns = Table("turned", "corners", "at 0°", "at 90/180/270°", "flips there", "mean", "worst", "worst agreement")
+    for sweep in (sweep for each in evaluations for sweep in each.sweeps):
+        worst = sweep.worst
+        turns.add_row(
+            sweep.name,
+            sweep.fill,
+            f"{sweep.upright.accuracy:.2%}",
+            " ".join(f"{point.accuracy:.2%}" for point in sweep.quarters),
+            "/".join(str(point.flips) for point in sweep.quarters),
+            f"{sweep.mean_accuracy:.2%}",
+            f"{worst.accuracy:.2%} at {worst.angle:g}°",
+            f"{min(point.agreement for point in sweep.points):.2%}",
+        )
+    console.print(turns, highlight=False)
+
+
+def _write(evaluations, folder: Path, console: Console) -> None:
+    from spectral_vmamba.analysis.sweep_plots import plot_sweeps
+
+    folder.mkdir(parents=True, exist_ok=True)
+    numbers = json.dumps([asdict(each) for each in evaluations], indent=1, ensure_ascii=False)
+    (folder / "evaluation.json").write_text(numbers + "\n", encoding="utf-8")
+    written = [folder / "evaluation.json"]
+    sweeps = [sweep for each in evaluations for sweep in each.sweeps]
+    if sweeps:
+        plot_sweeps(sweeps).savefig(folder / "rotations.png", dpi=110)
+        written.append(folder / "rotations.png")
+    console.print(f"wrote {', '.join(map(str, written))}", markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,16 @@
+"""The data set that needs no download: 1,797 real handwritten digits that ship inside scikit-learn."""
+
+import numpy as np
+
+from spectral_vmamba.data.packs import of_pixels
+from spectral_vmamba.data.pictures import Pictures
+
+
+def digits() -> Pictures:
+    """8 × 8 pixels, white ink on black, ten classes."""
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError as error:
+        raise ImportError(f"{error.name} brings the digits; pip install 'spectral-vmamba[train]'") from error
+    bunch = load_digits()
+    return of_pixels(np.rint(bunch.images * (255 / 16)), bunch.target, "digits", tuple(map(str, range(10))))

@@ -1,0 +1,103 @@
+"""Pictures in folders, one folder a class, and in tables of paths and labels."""
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from spectral_vmamba.data.images import read_picture
+from spectral_vmamba.data.pictures import Pictures
+
+SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".jp2", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+_TRAIN = ("train", "training")
+_VAL = ("val", "valid", "validation", "test")
+
+
+@dataclass(frozen=True)
+class Files:
+    paths: Sequence[str]
+
+    def __call__(self, i: int) -> Image.Image:
+        try:
+            return read_picture(self.paths[i])
+        except FileNotFoundError as error:
+            raise ValueError(str(error)) from error
+
+
+def pictures_below(folder: Path) -> list[Path]:
+    """Every picture at any depth, by its suffix, in the order of names; hidden files and folders are left out."""
+    found = (path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
+    return sorted(path for path in found if not any(part.startswith(".") for part in path.relative_to(folder).parts))
+
+
+def read_folder(folder: Path) -> dict[str, Pictures]:
+    """`train/` and `val/` with a folder for every class in each, or the folders of the classes themselves."""
+    below = {entry.name.lower(): entry for entry in sorted(folder.iterdir()) if entry.is_dir()}
+    train = next((below[name] for name in _TRAIN if name in below), None)
+    val = next((below[name] for name in _VAL if name in below), None)
+    if train is None or val is None:
+        return {"all": _classes_of(folder)}
+    trained, validated = _classes_of(train), _classes_of(val)
+    return {"train": trained, "val": validated.with_classes(trained.classes, f"{val} does not fit {train}")}
+
+
+def _classes_of(folder: Path) -> Pictures:
+    classes = sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+    found = {name: pictures_below(folder / name) for name in classes}
+    classes = [name for name in classes if found[name]]
+    if not classes:
+        raise ValueError(
+            f"no pictures found in {folder}; expected one folder for every class with pictures in it "
+            f"({', '.join(SUFFIXES)}), as in {folder}/cat/1.jpg"
+        )
+    paths = [path for name in classes for path in found[name]]
+    labels = np.repeat(np.arange(len(classes)), [len(found[name]) for name in classes])
+    return Pictures(
+        tuple(classes),
+        labels,
+        names=[str(path.relative_to(folder)) for path in paths],
+        sizes=[path.stat().st_size for path in paths],
+        opener=Files([str(path) for path in paths]),
+    )
+
+
+def read_table(table: Path) -> dict[str, Pictures]:
+    """A CSV file with the columns `path` (relative to the file) and `label`, and perhaps `split` (train or val)."""
+    with table.open(newline="", encoding="utf-8-sig") as stream:
+        reader = csv.DictReader(stream)
+        columns = [name.strip().lower() for name in reader.fieldnames or ()]
+        if not {"path", "label"} <= set(columns):
+            raise ValueError(f"expected a first line with the columns path,label in {table}, got {columns}")
+        reader.fieldnames = columns
+        rows = [row for row in reader if row["path"]]
+    if not rows:
+        raise ValueError(f"{table} lists no pictures")
+    unlabelled = next((i for i, row in enumerate(rows) if not row["label"]), None)
+    if unlabelled is not None:
+        raise ValueError(f"{table}: no label for {rows[unlabelled]['path']}")
+    classes = sorted({row["label"] for row in rows})
+    number = {name: i for i, name in enumerate(classes)}
+    paths = [table.parent / row["path"] for row in rows]
+    everything = Pictures(
+        tuple(classes),
+        np.array([number[row["label"]] for row in rows], dtype=np.int64),
+        names=[row["path"] for row in rows],
+        sizes=[path.stat().st_size if path.is_file() else 0 for path in paths],
+        opener=Files([str(path) for path in paths]),
+    )
+    if "split" not in columns:
+        return {"all": everything}
+    return by_split(everything, np.array([row["split"] for row in rows]), str(table))
+
+
+def by_split(pictures: Pictures, splits: np.ndarray, where: str) -> dict[str, Pictures]:
+    """The two parts that a column names."""
+    named = {str(name): np.flatnonzero(splits == name) for name in np.unique(splits)}
+    train = next((named[name] for name in _TRAIN if name in named), None)
+    val = next((named[name] for name in _VAL if name in named), None)
+    if train is None or val is None:
+        raise ValueError(f"expected the splits train and val (or test) in {where}, got {', '.join(named)}")
+    return {"train": pictures.subset(train), "val": pictures.subset(val)}

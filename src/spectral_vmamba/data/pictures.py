@@ -1,0 +1,72 @@
+"""Labelled pictures that any process can open in any order: what every reader of data sets returns."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+
+import numpy as np
+from jaxtyping import Int
+from PIL import Image
+
+
+@dataclass(frozen=True, eq=False)
+class Pictures:
+    """`opener(i)` gives the i-th picture as RGB, or raises ValueError if it is broken; it can be pickled, for workers.
+    `sizes` are bytes (or anything that changes with the contents) for the fingerprint."""
+
+    classes: tuple[str, ...]
+    labels: Int[np.ndarray, "n"]
+    names: Sequence[str]
+    sizes: Sequence[int]
+    opener: Callable[[int], Image.Image]
+
+    def __post_init__(self):
+        if not len(self.labels) == len(self.names) == len(self.sizes):
+            lengths = len(self.labels), len(self.names), len(self.sizes)
+            raise ValueError(f"expected as many labels as names and sizes, got {lengths}")
+        outside = self.labels[(self.labels < 0) | (self.labels >= len(self.classes))]
+        if len(outside):
+            raise ValueError(f"expected labels from 0 to {len(self.classes) - 1}, got {outside[0]}")
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def subset(self, index: Int[np.ndarray, "k"]) -> "Pictures":
+        return replace(
+            self,
+            labels=self.labels[index],
+            names=[self.names[i] for i in index],
+            sizes=[self.sizes[i] for i in index],
+            opener=_Chosen(self.opener, np.asarray(index)),
+        )
+
+    def with_classes(self, classes: Sequence[str], why: str) -> "Pictures":
+        """The same pictures, numbered by another list of classes that has all of theirs."""
+        used = sorted({self.classes[label] for label in np.unique(self.labels)})
+        unknown = [name for name in used if name not in classes]
+        if unknown:
+            raise ValueError(f"{why}: the class {unknown[0]!r} is not among {_listed(classes)}")
+        number = {name: i for i, name in enumerate(classes)}
+        table = np.array([number.get(name, -1) for name in self.classes], dtype=np.int64)
+        return replace(self, classes=tuple(classes), labels=table[self.labels])
+
+    def fingerprint(self) -> str:
+        """Tells data sets apart by names, labels, classes and sizes, without reading the pictures."""
+        digest = sha256("\0".join(self.classes).encode())
+        for name, size, label in zip(self.names, self.sizes, self.labels.tolist(), strict=True):
+            digest.update(f"{name}\0{size}\0{label}\n".encode())
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    opener: Callable[[int], Image.Image]
+    index: Int[np.ndarray, "k"]
+
+    def __call__(self, i: int) -> Image.Image:
+        return self.opener(int(self.index[i]))
+
+
+def _listed(classes: Sequence[str], most: int = 8) -> str:
+    shown = ", ".join(map(repr, classes[:most]))
+    return f"{shown} and {len(classes) - most} more" if len(classes) > most else shown

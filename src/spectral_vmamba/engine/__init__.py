@@ -1,0 +1,25 @@
+"""Train, evaluate, predict: functions over frozen settings. Needs the extra `train`."""
+
+from spectral_vmamba.engine.config import OptimiserConfig, TrainConfig
+from spectral_vmamba.engine.evaluate import Certificate, Evaluation, certify, evaluate
+from spectral_vmamba.engine.fit import FitResult, TrainingError, fit
+from spectral_vmamba.engine.predictor import Prediction, Predictor, load, load_timm
+from spectral_vmamba.engine.reporting import Bars, Silent
+
+__all__ = [
+    "Bars",
+    "Certificate",
+    "Evaluation",
+    "FitResult",
+    "OptimiserConfig",
+    "Prediction",
+    "Predictor",
+    "Silent",
+    "TrainConfig",
+    "TrainingError",
+    "certify",
+    "evaluate",
+    "fit",
+    "load",
+    "load_timm",
+]

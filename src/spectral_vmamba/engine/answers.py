@@ -1,0 +1,68 @@
+"""What a model says about pictures: logits over a whole set, in batches, by one process or shared by several."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from spectral_vmamba.data.images import normalise
+from spectral_vmamba.data.loading import Batch, FixedViews, in_batches, load
+from spectral_vmamba.data.pictures import Pictures
+from spectral_vmamba.data.views import Preprocessing
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Of the pictures that could be read; `broken` are numbers of those that could not."""
+
+    logits: Float[Tensor, "n classes"]
+    labels: Int[Tensor, "n"]
+    broken: list[int]
+
+
+def pixel_batches(
+    pictures: Pictures, preprocessing: Preprocessing, batch: int, workers: int, mine: int = 0, of: int = 1
+) -> Iterable[Batch]:
+    """What the model sees of the pictures, 0 to 255, in order; the share of process `mine` of `of`."""
+    return load(FixedViews(pictures, preprocessing.pixels()), in_batches(len(pictures), batch, mine, of), workers)
+
+
+def answers(
+    model: nn.Module,
+    pictures: Pictures,
+    preprocessing: Preprocessing,
+    batch: int,
+    workers: int,
+    device: torch.device,
+    mine: int = 0,
+    of: int = 1,
+    total: Callable[[Tensor], Tensor] = lambda partial: partial,
+    progress: Callable[[Iterable[Batch]], Iterable[Batch]] = lambda batches: batches,
+) -> Answers:
+    """Every process answers its share; `total` sums a tensor over them."""
+    logits: Tensor | None = None
+    seen = torch.zeros(len(pictures), dtype=torch.int64, device=device)
+    was_training = model.training
+    model.eval()
+    try:
+        for each in progress(pixel_batches(pictures, preprocessing, batch, workers, mine, of)):
+            if not each.pictures:
+                continue
+            rows = torch.tensor(each.pictures, device=device)
+            with torch.inference_mode():
+                said = model(normalise(each.views.to(device), preprocessing.mean, preprocessing.std)).float()
+            if logits is None:
+                logits = torch.zeros(len(pictures), said.shape[1], device=device)
+            logits[rows] = said.clone()
+            seen[rows] = 1
+    finally:
+        model.train(was_training)
+    if logits is None:
+        logits = torch.zeros(len(pictures), len(pictures.classes), device=device)
+    seen, logits = total(seen).cpu().bool(), total(logits).cpu()
+    if not seen.any():
+        raise ValueError(f"none of the {len(pictures)} pictures can be read, {pictures.names[0]} for one")
+    labels = torch.from_numpy(pictures.labels)
+    return Answers(logits[seen], labels[seen], torch.nonzero(~seen).flatten().tolist())

@@ -1,0 +1,127 @@
+"""Measuring a trained classifier: upright, at every angle, and whether its promise about quarter turns holds."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from spectral_vmamba.analysis.scores import Scores, measure_scores
+from spectral_vmamba.analysis.sweep import Fill, Sweep, measure_sweep, sweep_angles
+from spectral_vmamba.data.loading import Batch
+from spectral_vmamba.data.pictures import Pictures
+from spectral_vmamba.data.sources import training_data, validation_data
+from spectral_vmamba.engine.answers import answers, pixel_batches
+from spectral_vmamba.engine.config import TrainConfig
+from spectral_vmamba.engine.predictor import Predictor, load
+
+Progress = Callable[[Iterable[Any], str, int], Iterable[Any]]  # items, what is done, how many
+BATCH = 64
+
+
+def _quiet(items: Iterable[Any], description: str, total: int) -> Iterable[Any]:
+    return items
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """`broken` are names of pictures that could not be read; the figures are about the others."""
+
+    name: str
+    data: str
+    scores: Scores
+    sweeps: list[Sweep]
+    broken: list[str]
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Over all pictures, each turned by 90, 180 and 270°: changed predictions, largest change of a probability."""
+
+    name: str
+    pictures: int
+    flips: int
+    max_change: float
+    tolerance: float
+
+    @property
+    def holds(self) -> bool:
+        return self.pictures > 0 and self.flips == 0 and self.max_change <= self.tolerance
+
+
+def evaluate(
+    classifier: Predictor | str | Path,
+    data: str | Pictures | None = None,
+    rotations: float | None = None,
+    fills: Sequence[Fill] = ("black",),
+    batch_size: int = BATCH,
+    workers: int = 0,
+    progress: Progress = _quiet,
+) -> Evaluation:
+    """Scores on `data` (what the run itself validated on, unless given); with `rotations`, also a sweep over the circle
+    in steps of so many degrees, once for every fill."""
+    predictor = classifier if isinstance(classifier, Predictor) else load(classifier)
+    pictures, told = pictures_for(predictor, data)
+    batches = -(-len(pictures) // batch_size)
+    said = answers(
+        predictor.model,
+        pictures,
+        predictor.preprocessing,
+        batch_size,
+        workers,
+        predictor.device,
+        progress=lambda items: progress(items, f"{predictor.name}, upright", batches),
+    )
+    sweeps = []
+    for fill in fills if rotations else ():
+        shown = progress(
+            pixel_batches(pictures, predictor.preprocessing, batch_size, workers),
+            f"{predictor.name}, turned, {fill}",
+            batches,
+        )
+        angles = sweep_angles(rotations or 0)
+        sweeps.append(measure_sweep(predictor.name, predictor.probabilities, _pairs(shown), angles, fill))
+    broken = [pictures.names[i] for i in said.broken]
+    return Evaluation(predictor.name, told, measure_scores(said.logits, said.labels), sweeps, broken)
+
+
+def certify(
+    classifier: Predictor | str | Path,
+    data: str | Pictures | None = None,
+    tolerance: float = 1e-5,
+    batch_size: int = BATCH,
+    workers: int = 0,
+    progress: Progress = _quiet,
+) -> Certificate:
+    """Do quarter turns leave every answer alone? A change of probabilities up to `tolerance` (single precision rounds
+    at 6e-8 of every sum) is still no change."""
+    predictor = classifier if isinstance(classifier, Predictor) else load(classifier)
+    pictures, _ = pictures_for(predictor, data)
+    shown = pixel_batches(pictures, predictor.preprocessing, batch_size, workers)
+    shown = progress(shown, "quarter turns", -(-len(pictures) // batch_size))
+    sweep = measure_sweep(predictor.name, predictor.probabilities, _pairs(shown), (90.0, 180.0, 270.0))
+    return Certificate(
+        predictor.name,
+        sweep.points[0].pictures,
+        sum(point.flips for point in sweep.points),
+        max(point.max_change for point in sweep.points),
+        tolerance,
+    )
+
+
+def pictures_for(predictor: Predictor, data: str | Pictures | None) -> tuple[Pictures, str]:
+    """Pictures numbered by the classifier's classes, and what to call them. None: those its run validated on."""
+    if isinstance(data, Pictures):
+        return data.with_classes(predictor.classes, "the pictures do not fit the classifier"), "given pictures"
+    if data is None:
+        if "config" not in predictor.facts:
+            raise ValueError(f"{predictor.name} does not come from a run of ours: say which data to measure it on")
+        config = TrainConfig.from_dict(predictor.facts["config"])
+        _, pictures = training_data(config.data, config.val_data, config.val_fraction, config.seed)
+        told = f"the validation part of {config.data}"
+    else:
+        pictures, told = validation_data(data), data
+    return pictures.with_classes(predictor.classes, f"{told} does not fit the classifier"), told
+
+
+def _pairs(batches: Iterable[Batch]):
+    return ((batch.views, batch.labels) for batch in batches if batch.pictures)

@@ -1,0 +1,101 @@
+"""Saying how training goes, to a person or to no one."""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+
+@dataclass(frozen=True)
+class StepReport:
+    step: int
+    loss: float
+    lr: float
+    pictures_per_second: float
+    waiting: float  # share of the time since the last report that went into waiting for pictures
+
+
+@dataclass(frozen=True)
+class EpochReport:
+    """`raw` and `ema` are accuracies on the validation pictures, 0 to 1."""
+
+    epoch: int
+    step: int
+    loss: float
+    lr: float
+    raw: float
+    raw_loss: float
+    ema: float | None
+    ema_loss: float | None
+    pictures_per_second: float
+    waiting: float
+    seconds: float
+
+    @property
+    def best(self) -> float:
+        return max(self.raw, -1.0 if self.ema is None else self.ema)
+
+
+class Reporter(Protocol):
+    def begin(self, title: str, steps: int, done: int, epochs: int) -> None: ...
+    def step(self, report: StepReport) -> None: ...
+    def epoch(self, report: EpochReport, best: bool) -> None: ...
+    def note(self, text: str) -> None: ...
+    def end(self) -> None: ...
+
+
+class Silent:
+    """Says nothing."""
+
+    def begin(self, title: str, steps: int, done: int, epochs: int) -> None: ...
+    def step(self, report: StepReport) -> None: ...
+    def epoch(self, report: EpochReport, best: bool) -> None: ...
+    def note(self, text: str) -> None: ...
+    def end(self) -> None: ...
+
+
+class Bars:
+    """A progress bar with loss, pictures per second and time left, and a line for every epoch."""
+
+    def __init__(self, console: Console | None = None):
+        self.console = console or Console()
+        self.progress: Any = None
+        self.task: TaskID | None = None
+        self.epochs = 0
+
+    def begin(self, title: str, steps: int, done: int, epochs: int) -> None:
+        self.epochs = epochs
+        self.note(title)
+        self.progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.completed}/{task.total}"),
+            TextColumn("loss {task.fields[loss]}  {task.fields[speed]} img/s"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=self.console,
+            transient=True,
+        )
+        self.task = self.progress.add_task("steps", total=steps, completed=done, loss="–", speed="–")
+        self.progress.start()
+
+    def step(self, report: StepReport) -> None:
+        loss, speed = f"{report.loss:.3f}", f"{report.pictures_per_second:.0f}"
+        self.progress.update(self.task, completed=report.step, loss=loss, speed=speed)
+
+    def epoch(self, report: EpochReport, best: bool) -> None:
+        average = "" if report.ema is None else f"  averaged weights {report.ema:.2%}"
+        self.note(
+            f"epoch {report.epoch:>{len(str(self.epochs))}}/{self.epochs}  loss {report.loss:.4f}  "
+            f"validation {report.raw:.2%}{average}  {report.pictures_per_second:.0f} img/s, "
+            f"{report.waiting:.1%} waiting for pictures{'  ← best' if best else ''}"
+        )
+
+    def note(self, text: str) -> None:
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def end(self) -> None:
+        if self.progress is not None:
+            self.progress.stop()

@@ -1,0 +1,118 @@
+"""From settings to the parts of a training run: data, model, optimiser, devices."""
+
+import importlib.util
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from spectral_vmamba.data.packs import Pixels
+from spectral_vmamba.data.pictures import Pictures
+from spectral_vmamba.data.randomness import MODEL, generators_kept, reseed
+from spectral_vmamba.data.sources import training_data
+from spectral_vmamba.data.views import Preprocessing
+from spectral_vmamba.engine.building import build_model, preprocessing_of
+from spectral_vmamba.engine.checkpoint import load_checkpoint
+from spectral_vmamba.engine.config import TrainConfig
+from spectral_vmamba.engine.learner import Learner
+from spectral_vmamba.engine.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
+
+
+@dataclass(frozen=True)
+class Setup:
+    """`forward` and `optimiser` are the learner's model and optimiser as accelerate wraps them."""
+
+    accelerator: "Accelerator"
+    train: Pictures
+    val: Pictures
+    preprocessing: Preprocessing
+    learner: Learner
+    forward: Callable[[Tensor], Tensor]
+    optimiser: Any
+    pictures_per_step: int
+    workers: int
+    fingerprints: dict[str, str]
+
+
+def set_up(config: TrainConfig, folder: RunFolder) -> Setup:
+    train, val = training_data(config.data, config.val_data, config.val_fraction, config.seed)
+    if len(set(train.labels.tolist())) < 2:
+        raise ValueError(f"expected pictures of at least two classes in {config.data}, got {train.classes}")
+    accelerator = _accelerator(config, folder)
+    with generators_kept():
+        reseed(MODEL, config.seed)
+        model = build_model(config.model, config.model_options, train.classes, config.drop_path)
+    if config.initial:
+        _take_weights(model, Path(config.initial), train.classes)
+    preprocessing = preprocessing_of(model, config.image_size, config.crop)
+    model = model.to(accelerator.device)
+    pictures_per_step = config.batch_size * accelerator.num_processes
+    learner = Learner.of(model, config, min(pictures_per_step, len(train)))
+    forward, optimiser = accelerator.prepare(model, learner.optimiser)
+    if accelerator.is_main_process:
+        folder.write_settings(config)
+    return Setup(
+        accelerator,
+        train,
+        val,
+        preprocessing,
+        learner,
+        torch.compile(forward) if config.compile else forward,  # pyright: ignore[reportArgumentType]
+        optimiser,
+        pictures_per_step,
+        _workers(config, train, accelerator.num_processes),
+        {"train": train.fingerprint(), "val": val.fingerprint()},
+    )
+
+
+def _accelerator(config: TrainConfig, folder: RunFolder) -> "Accelerator":
+    try:
+        from accelerate import Accelerator
+    except ImportError as error:
+        raise ImportError(f"training needs {error.name}; pip install 'spectral-vmamba[train]'") from error
+    tracker = _tracker(config.tracker)
+    accelerator = Accelerator(
+        cpu=config.device == "cpu",
+        mixed_precision=config.precision,
+        gradient_accumulation_steps=config.accumulate,
+        log_with=tracker,
+        project_dir=str(folder.logs),
+    )
+    if tracker:
+        accelerator.init_trackers("spectral_vmamba")
+    return accelerator
+
+
+def _tracker(name: str) -> str | None:
+    if name == "auto":
+        return "tensorboard" if importlib.util.find_spec("tensorboard") else None
+    return None if name == "none" else name
+
+
+def _workers(config: TrainConfig, train: Pictures, processes: int) -> int:
+    if config.workers is not None:
+        return config.workers
+    in_memory = isinstance(getattr(train.opener, "opener", train.opener), Pixels)
+    return 0 if in_memory else max(min((os.cpu_count() or 1) // processes, 8), 1)
+
+
+def _take_weights(model: torch.nn.Module, path: Path, classes: tuple[str, ...]) -> None:
+    """Weights of another run. A classifier for other classes begins anew; everything else must fit."""
+    checkpoint = load_checkpoint(path)
+    weights = checkpoint.part(checkpoint.facts["best"].get("weights", "raw"))
+    if tuple(checkpoint.facts["classes"]) != classes:
+        weights = {name: tensor for name, tensor in weights.items() if not name.startswith("head")}
+    own = {name: tensor.shape for name, tensor in model.state_dict().items() if not name.startswith("head")}
+    given = {name: tensor.shape for name, tensor in weights.items() if not name.startswith("head")}
+    if own != given:
+        differing = [name for name in {**own, **given} if own.get(name) != given.get(name)]
+        told = f"{len(differing)} tensors are missing, unknown or of another shape, {differing[0]} for one"
+        raise ValueError(f"{path} does not fit the model {type(model).__name__}: {told}")
+    model.load_state_dict(weights, strict=False)

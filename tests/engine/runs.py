@@ -1,0 +1,40 @@
+"""Small real runs: a narrow network on the digits, seconds each."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from safetensors.torch import load_file
+
+from spectral_vmamba.data.views import Augmentation
+from spectral_vmamba.engine.config import OptimiserConfig, TrainConfig
+
+PLAIN = Augmentation(
+    crop_scale=(0.8, 1.0), hflip=0.0, auto_augment="", color_jitter=0.0, erasing=0.0, mixup=0.0, cutmix=0.0
+)
+
+
+def small(output: Path, **changes) -> TrainConfig:
+    config = TrainConfig(
+        data="digits",
+        model="spectral_vmamba_nano",
+        model_options={"widths": (16, 32), "depths": (1, 1)},
+        output=str(output),
+        epochs=2,
+        batch_size=256,
+        ema=0.9,
+        drop_path=0.1,
+        augment=PLAIN,
+        optimiser=OptimiserConfig(lr=4e-2, min_lr=1e-4, warmup_lr=1e-4, warmup_epochs=0.5),
+        tracker="none",
+        device="cpu",
+    )
+    return replace(config, **changes)
+
+
+def tensors(run: Path, name: str = "last"):
+    return load_file(run / f"{name}.safetensors")
+
+
+def same_tensors(one: Path, other: Path, name: str = "last") -> bool:
+    a, b = tensors(one, name), tensors(other, name)
+    return a.keys() == b.keys() and all(a[key].equal(b[key]) for key in a)
