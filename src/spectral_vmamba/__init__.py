@@ -6,6 +6,17 @@ from spectral_vmamba.ops.selective_scan import selective_scan
 from spectral_vmamba.ops.spectral import spectral_traversal
 from spectral_vmamba.ops.traversal import Traversal
 
+_ENGINE = ("TrainConfig", "certify", "evaluate", "fit", "load")
+
+
+def __getattr__(name: str):
+    """Training and its kin are imported when they are used: they need the extra `train`."""
+    if name in _ENGINE:
+        from spectral_vmamba import engine
+
+        return getattr(engine, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 def info():
     """Versions, backends and why one is missing, as `spectral-vmamba info` prints them."""
@@ -17,11 +28,16 @@ def info():
 __all__ = [
     "SpectralConfig",
     "SpectralVMamba",
+    "TrainConfig",
     "Traversal",
     "__version__",
+    "certify",
     "create_model",
+    "evaluate",
+    "fit",
     "info",
     "list_models",
+    "load",
     "selective_scan",
     "spectral_traversal",
 ]

@@ -207,15 +207,14 @@ def test_a_full_disk_keeps_the_last_good_checkpoint(folder, tmp_path):
     if mounted.returncode:
         pytest.skip("making a small file system needs the rights of root")
     try:
-        options = ["--data", str(folder), "--output", str(disk / "run"), "--workers", "0", *SMALL]
         environment = {**os.environ, "COLUMNS": "200"}
-        command = [sys.executable, "-m", "spectral_vmamba", "train", "--recipe", "laptop", *options]
-        first = subprocess.run([*command, "--epochs", "1"], capture_output=True, text=True, env=environment)
+        options = ["--data", str(folder), "--workers", "0", "--epochs", "1", *SMALL]
+        command = [sys.executable, "-m", "spectral_vmamba", "train", "--recipe", "laptop", *options, "--output"]
+        first = subprocess.run([*command, str(disk / "run")], capture_output=True, text=True, env=environment)
         assert first.returncode == 0, first.stderr
         kept = {path.name: path.read_bytes() for path in (disk / "run").glob("*.safetensors")}
         (disk / "filler").write_bytes(os.urandom(_free(disk) - 2**12))
-        other = [*command[:-1], "--output", str(disk / "other")]
-        second = subprocess.run([*other, *SMALL[-2:], "--epochs", "1"], capture_output=True, text=True, env=environment)
+        second = subprocess.run([*command, str(disk / "other")], capture_output=True, text=True, env=environment)
         assert second.returncode == 1
         assert "no space left" in second.stderr.lower()
         assert kept == {path.name: path.read_bytes() for path in (disk / "run").glob("*.safetensors")}

@@ -19,6 +19,7 @@ def small(output: Path, **changes) -> TrainConfig:
         model="spectral_vmamba_nano",
         model_options={"widths": (16, 32), "depths": (1, 1)},
         output=str(output),
+        image_size=16,
         epochs=2,
         batch_size=256,
         ema=0.9,

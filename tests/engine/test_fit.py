@@ -182,5 +182,5 @@ def test_unknown_models_and_options_say_so(tmp_path):
 
 def test_timm_models_train_too(tmp_path):
     options = {"layers": (1, 1, 1, 1), "channels": (8, 8, 8, 8)}
-    result = train(small(tmp_path, model="resnet18", model_options=options, image_size=32, epochs=1, drop_path=None))
-    assert load(result.folder).preprocessing.size == 32
+    result = train(small(tmp_path, model="resnet18", model_options=options, epochs=1, drop_path=None))
+    assert load(result.folder).preprocessing.size == 16

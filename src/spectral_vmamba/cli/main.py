@@ -8,6 +8,7 @@ from rich.console import Console
 
 from spectral_vmamba._version import __version__
 from spectral_vmamba.cli import bench, certify, demo, evaluate, info, models, predict, split, train, traversal
+from spectral_vmamba.cli.options import Teaching
 
 _COMMANDS = {
     "train": train,
@@ -28,6 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="spectral-vmamba",
         description="Rotation-invariant vision with Spectral VMamba.",
         version=__version__,
+        formatter_class=Teaching,
     )
     subcommands = parser.add_subcommands(required=True, metavar="COMMAND")
     for name, module in _COMMANDS.items():
@@ -39,9 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, OSError, ImportError, ArithmeticError) as error:
         errors.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
         return 1
-    except KeyboardInterrupt:
-        errors.print("stopped", highlight=False)
-        return 130
+    except KeyboardInterrupt as interruption:
+        errors.print(str(interruption) or "stopped", markup=False, highlight=False, soft_wrap=True)
+        return getattr(interruption, "exit_code", 130)
 
 
 if __name__ == "__main__":

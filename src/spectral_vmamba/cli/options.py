@@ -1,19 +1,24 @@
 """Options of a command from the fields of a settings class, and its recipes."""
 
 import inspect
+from argparse import RawDescriptionHelpFormatter
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 from docstring_parser import parse_from_object
-from jsonargparse import ActionConfigFile, ArgumentParser, Namespace
+from jsonargparse import ActionConfigFile, ArgumentParser, DefaultHelpFormatter, Namespace
 
 from spectral_vmamba.engine.config import TrainConfig
 
 _HERE = Path(__file__).resolve()
 # Beside the package once installed, at the top of the repository before.
 _RECIPE_FOLDERS = (_HERE.parents[1] / "recipes", _HERE.parents[3] / "recipes")
+
+
+class Teaching(RawDescriptionHelpFormatter, DefaultHelpFormatter):
+    """Descriptions as they are written, with their examples on lines of their own."""
 
 
 def add_fields(parser: ArgumentParser, kind: type, skip: tuple[str, ...] = (), prefix: str = "") -> None:

@@ -18,7 +18,8 @@ Example: spectral-vmamba train --recipe laptop --data photos/ --output runs/phot
 
 
 def parser() -> ArgumentParser:
-    parser = ArgumentParser(description=_DESCRIPTION)
+    usage = "spectral-vmamba train [--recipe NAME] [--data PATH] [--output FOLDER] [options]"
+    parser = ArgumentParser(description=_DESCRIPTION, usage=usage)
     parser.add_argument("--recipe", action=RecipeFile, help="settings from a YAML file, or by name")
     parser.add_argument("--resume", action="store_true", help="go on in the output folder if a run was begun there")
     add_fields(parser, TrainConfig)
