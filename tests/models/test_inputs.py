@@ -1,5 +1,7 @@
 """Bad and odd images: a right answer or a clear error, never NaN."""
 
+import re
+
 import pytest
 import torch
 
@@ -7,6 +9,7 @@ import spectral_vmamba
 from spectral_vmamba.models import timm
 from spectral_vmamba.ops.turns import turn
 from spectral_vmamba.testing import activate_scan
+from tests.contracts.models import ONE_OF_EACH, build, shallow
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +28,7 @@ def model():
         (torch.zeros(2, 4, 32, 32), "drop an alpha channel"),
         (torch.zeros(2, 7, 32, 32), "in_chans=7"),
         (torch.zeros(2, 32, 32, 3), "move the channels first"),
-        (torch.zeros(2, 3, 0, 32), "at least one pixel"),
+        (torch.zeros(2, 3, 0, 32), "at least one patch"),
         (torch.zeros(2, 3, 32, 32, dtype=torch.uint8), r"images.float\(\) / 255"),
         (torch.zeros(2, 3, 32, 32, dtype=torch.int64), "floating point"),
     ],
@@ -33,6 +36,37 @@ def model():
 def test_unusable_images_are_refused_with_advice(model, images, message):
     with pytest.raises(ValueError, match=message):
         model(images)
+
+
+@pytest.mark.parametrize("name", ONE_OF_EACH)
+def test_every_family_says_what_is_wrong_with_images(name):
+    model = build(name, **shallow(name))
+    for size in ((3, 20), (20, 3), (1, 1)):
+        message = re.escape(f"at least one patch, 4 × 4 pixels, got {(2, 3, *size)}; enlarge or pad")
+        with pytest.raises(ValueError, match=message):
+            model(torch.zeros(2, 3, *size))
+    assert model(torch.zeros(2, 3, 4, 4)).shape == (2, 7)
+    with pytest.raises(ValueError, match=r"expected images with 3 channels.*\(2, 1, 32, 32\); repeat a grey image"):
+        model(torch.zeros(2, 1, 32, 32))
+    with pytest.raises(ValueError, match=r"images\[None\]"):
+        model(torch.zeros(3, 32, 32))
+    grey = build(name, **shallow(name), in_chans=1)
+    with pytest.raises(ValueError, match=r"expected images with 1 channels.*in_chans=3"):
+        grey(torch.zeros(2, 3, 32, 32))
+
+
+@pytest.mark.parametrize("in_chans", [0, -1])
+@pytest.mark.parametrize("name", ONE_OF_EACH)
+def test_every_family_needs_a_channel(name, in_chans):
+    with pytest.raises(ValueError, match=f"in_chans ≥ 1, got {in_chans}"):
+        build(name, in_chans=in_chans)
+
+
+@pytest.mark.parametrize("name", ["spectral_vmamba_nano", "vmamba_nano", "msvmamba_pico"])
+def test_every_hierarchy_needs_a_depth_per_width(name):
+    for depths in ((1, 1), (1, 1, 1, 1)):
+        with pytest.raises(ValueError, match="one depth per width"):
+            timm.create_model(name, depths=depths)
 
 
 @pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
@@ -60,8 +94,6 @@ ODD = {
     "tiny values": 1e-30 * torch.randn(1, 3, 32, 32, generator=torch.Generator().manual_seed(0)),
     "one white pixel": torch.nn.functional.pad(torch.ones(1, 3, 1, 1), (3, 28, 11, 20)),
     "one patch": torch.randn(1, 3, 4, 4, generator=torch.Generator().manual_seed(0)),
-    "less than a patch": torch.randn(1, 3, 2, 3, generator=torch.Generator().manual_seed(0)),
-    "one pixel": torch.randn(1, 3, 1, 1, generator=torch.Generator().manual_seed(0)),
     "two patches": torch.randn(1, 3, 4, 8, generator=torch.Generator().manual_seed(0)),
     "three patches": torch.randn(1, 3, 12, 4, generator=torch.Generator().manual_seed(0)),
     "identical patches": torch.randn(1, 3, 4, 4, generator=torch.Generator().manual_seed(0)).repeat(1, 1, 8, 8),
@@ -111,7 +143,8 @@ def test_more_neighbours_or_eigenvectors_than_tokens(options):
         ({"stem": "resnet18"}, "'conv' or 'timm:NAME'"),
         ({"stem": "timm:resnet_18"}, "timm has no model"),
         ({"stem": "timm:resnet18", "patch_size": 64}, "none of the patch size 64"),
-        ({"depths": (1, 1)}, "one depth per width"),
+        ({"share_directions": True, "traversal": "cross"}, "share_directions.*got 'cross'"),
+        ({"share_directions": True, "traversal": ("h", "h_flip")}, "share_directions"),
     ],
     ids=str,
 )
@@ -128,6 +161,15 @@ def test_unknown_keywords_are_refused():
 def test_unknown_names_are_answered_with_close_ones():
     with pytest.raises(ValueError, match="spectral_vmamba_nano"):
         spectral_vmamba.create_model("spectral_vmamba_nanno")
+
+
+@pytest.mark.parametrize("query", ["vmamba_smal", "VMamba-Smal", "resnet-19", "Spectral-VMamba-Nano"])
+def test_close_names_are_given_once(query):
+    with pytest.raises(ValueError, match="close names") as error:
+        spectral_vmamba.create_model(query)
+    close = str(error.value).split("close names: ")[1].split(", ")
+    assert len(close) == len(set(close)) > 1
+    assert close[0] == {"v": "vmamba_small", "r": "resnet18", "s": "spectral_vmamba_nano"}[query[0].lower()]
 
 
 def test_none_reaches_our_models_and_the_word_none_reaches_them_through_timm():

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from PIL import Image
 
 import spectral_vmamba
-from tests.analysis.test_catalogue import NANOS
+from spectral_vmamba.models.variants import is_cpu_scale
 
 CIFAR = Path(__file__).parents[3] / "shared" / "datasets" / "cifar10_train.npz"
 STEPS, BATCH, IMAGES = 250, 64, 512
@@ -28,7 +28,7 @@ def pictures():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NANOS)
+@pytest.mark.parametrize("name", [name for name in spectral_vmamba.list_models() if is_cpu_scale(name)])
 def test_the_loss_halves(name, pictures):
     images, labels = pictures
     torch.manual_seed(0)

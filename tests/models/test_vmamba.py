@@ -10,6 +10,7 @@ from safetensors.torch import save_file
 import spectral_vmamba
 from spectral_vmamba.models import timm
 from spectral_vmamba.ops.grid import Grid
+from spectral_vmamba.ops.orders import pattern_orders, random_pattern
 from spectral_vmamba.ops.traversal import PatternTraversal
 from spectral_vmamba.testing import activate_scan
 
@@ -103,6 +104,39 @@ def test_a_block_is_its_equations_with_gradients(size, state_size):
         torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-10)
 
 
+def over_channels(maps, norm):
+    return F.layer_norm(maps.movedim(1, -1), (maps.shape[1],), norm.weight, norm.bias).movedim(-1, 1)
+
+
+def plain_network(model, image):
+    """The whole network as its equations stand; image (1, 3, H, W)."""
+    first, first_norm, _, second, second_norm = model.embedding.stem
+    maps = F.conv2d(image, first.weight, first.bias, stride=2, padding=1)
+    maps = F.gelu(over_channels(maps, first_norm))
+    maps = over_channels(F.conv2d(maps, second.weight, second.bias, stride=2, padding=1), second_norm)
+    for stage in model.stages:
+        if stage.downsample is not None:
+            conv, norm = stage.downsample.conv, stage.downsample.norm
+            maps = over_channels(F.conv2d(maps, conv.weight, conv.bias, stride=2, padding=1), norm)
+        height, width = maps.shape[-2:]
+        for block in stage.blocks:
+            tokens = plain_block(block, maps[0].flatten(1).T, height, width)
+            maps = tokens.T.reshape(1, -1, height, width)
+    tokens = over_channels(maps, model.norm)[0].flatten(1).T
+    return model.head.weight @ tokens.mean(0) + model.head.bias
+
+
+def test_the_network_is_its_equations():
+    options = {"widths": (8, 16, 24), "depths": (1, 1, 1), "num_classes": 5}
+    model = activate_scan(timm.create_model("vmamba_tiny", **options)).double().eval()
+    images = torch.randn(2, 3, 21, 30).double()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) / 5)
+        expected = torch.stack([plain_network(model, image) for image in images.split(1)])
+        torch.testing.assert_close(model(images), expected, rtol=1e-9, atol=1e-9)
+
+
 def released(model, one_file: bool, convolutions: bool) -> dict[str, torch.Tensor]:
     """The model's weights as the released checkpoints name and shape them."""
     state = {}
@@ -159,6 +193,10 @@ def test_a_checkpoint_of_another_architecture_is_refused_by_name(tmp_path):
 def test_any_size_and_any_orders():
     model = spectral_vmamba.create_model("vmamba_nano", num_classes=3, orders=("w2", "v_flip")).eval()
     assert model(torch.randn(1, 3, 33, 50)).shape == (1, 3)
+    shuffled = spectral_vmamba.create_model("vmamba_nano", num_classes=3, orders="random").eval()
+    _, traversals = shuffled.forward_traversals(torch.randn(2, 3, 32, 32))
+    for traversal in traversals:
+        assert torch.equal(traversal.orders[1], pattern_orders(random_pattern(4), traversal.grid))
     custom = spectral_vmamba.create_model(
         "vmamba_nano", num_classes=3, orders=lambda grid: torch.arange(len(grid.numbers("cells")))[None]
     ).eval()

@@ -8,16 +8,16 @@ from spectral_vmamba.ops.grid import Grid
 from spectral_vmamba.ops.orders import (
     ABSENT,
     PATTERNS,
-    concatenated_cells,
+    concatenated_order,
     direction_cells,
     pattern_orders,
     random_pattern,
 )
-from spectral_vmamba.ops.traversal import PatternTraversal
+from spectral_vmamba.ops.traversal import PatternTraversal, random_traversal
 
 SIZES = [(14, 14), (7, 7), (5, 9), (1, 6), (6, 1), (1, 1)]
 DIRECTIONS = ["h", "h_flip", "v", "v_flip", "w2", "w2_flip", "w7", "w7_flip", "w3"]
-PATTERN_CHOICES = [*PATTERNS, ("w2", "v_flip"), "w3", random_pattern(3, seed=1)]
+PATTERN_CHOICES = [*PATTERNS, "random", ("w2", "v_flip"), "w3", random_pattern(3, seed=1)]
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -52,8 +52,19 @@ def test_windows_go_row_by_row_inside_and_outside():
 
 
 def test_concatenated_orders_visit_everything_once_per_part():
-    cells = concatenated_cells(("h_flip", "v", "v_flip"), 2, 3)
-    assert cells.reshape(3, 6).tolist() == [[5, 4, 3, 2, 1, 0], [0, 3, 1, 4, 2, 5], [5, 2, 4, 1, 3, 0]]
+    order, _ = concatenated_order(("h_flip", "v", "v_flip"), Grid(2, 3))
+    assert order.reshape(3, 6).tolist() == [[5, 4, 3, 2, 1, 0], [0, 3, 1, 4, 2, 5], [5, 2, 4, 1, 3, 0]]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("directions", [("h_flip", "v", "v_flip"), ("w2", "h"), "cross"], ids=str)
+def test_concatenated_orders_have_an_inverse(size, directions):
+    """Every token is visited once per part, and the inverse says at which steps."""
+    order, steps = concatenated_order(directions, Grid(*size))
+    parts, tokens = steps.shape
+    assert torch.equal(order[steps], torch.arange(tokens).expand(parts, tokens)), "each token's visits are its own"
+    assert torch.equal(steps.flatten().sort().values, torch.arange(len(order))), "every step is somebody's"
+    assert torch.equal(steps // tokens, torch.arange(parts)[:, None].expand(parts, tokens)), "one in every part"
 
 
 def test_patterns_keep_to_the_disk():
@@ -78,6 +89,14 @@ def test_random_patterns_are_fixed_by_their_seed():
     a, b, c = (pattern_orders(random_pattern(2, seed), grid) for seed in (0, 0, 1))
     assert torch.equal(a, b)
     assert not torch.equal(a, c)
+    assert torch.equal(pattern_orders("random", grid)[:2], a)
+    assert len(pattern_orders("random", grid)) == 4
+
+
+def test_random_patterns_and_random_traversals_draw_alike():
+    grid, cpu = Grid(5, 9), torch.device("cpu")
+    orders = pattern_orders(random_pattern(3, seed=2), grid)
+    assert torch.equal(random_traversal(grid, 1, 3, 2, cpu).ranks[0], orders)
 
 
 @pytest.mark.parametrize(

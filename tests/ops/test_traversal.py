@@ -238,6 +238,18 @@ def test_random_orders_are_fixed_by_their_seed_and_blind_to_the_image():
     assert torch.equal(one.orders[0], one.orders[2])
 
 
+@pytest.mark.parametrize("domain", ["square", "disk"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_random_orders_are_permutations_with_inverses_at_every_level(shape, domain):
+    traversal = random_traversal(Grid(*shape, domain), 2, 4, 1, torch.device("cpu"))
+    for _ in range(4):
+        assert traversal.orders.shape[1] == 8
+        assert_permutations(traversal.orders)
+        steps = torch.arange(traversal.orders.shape[-1])
+        assert torch.equal(traversal.inverses.gather(-1, traversal.orders), steps.expand(traversal.orders.shape))
+        traversal = traversal.pool(torch.rand(traversal.content.shape))
+
+
 @settings(deadline=None, max_examples=40)
 @given(st.lists(st.integers(-3, 3), min_size=1, max_size=12))
 def test_tied_ranks(values):

@@ -1,10 +1,9 @@
 """How authors count the operations of their own models, where that differs from counting all that runs."""
 
-from torch import nn
+from collections.abc import Iterable
+from typing import Any, cast
 
 from spectral_vmamba.models.isotropic import IsotropicBackbone
-from spectral_vmamba.models.local_vim import LocalVim
-from spectral_vmamba.models.vim import Vim
 
 RULES = {
     "Spectral VMamba": "the stem once, whatever the number of rotations",
@@ -15,20 +14,18 @@ RULES = {
 
 def local_mamba_rule(model: IsotropicBackbone, height: int, width: int) -> int:
     """Multiply-adds of Vim and LocalVim as LocalMamba's authors count them: the published figures of both."""
-    config = model.config
-    d, n, patch = config.width, config.state_size, config.patch_size
+    d, patch = model.config.width, model.config.patch_size
     patches = -(-height // patch) * -(-width // patch)
-    tokens = patches + (1 if isinstance(model, Vim) else 0)
-    inner, rank, kernel = 2 * d, -(-d // 16), 4
-    directions = 4 if isinstance(model, LocalVim) else 2
-    block = tokens * (d * 2 * inner + inner * d)  # in and out
-    block += tokens * inner * (kernel + rank + 2 * n + rank)  # convolution, x_proj, dt_proj: once
-    block += directions * (5 * tokens * inner * n + 2 * tokens * inner) + tokens * d
-    if isinstance(model, LocalVim):
-        block += 2 * inner * (inner // 8)
-    stem = patches * patch * patch * _input_channels(model) * d
-    return config.depth * block + stem + d * model.num_classes
+    tokens = patches + (model.cls_token is not None)
+    blocks = sum(_block(block.mixer, d, tokens) for block in cast(Iterable[Any], model.blocks))
+    return blocks + patches * patch * patch * model.in_chans * d + d * model.num_classes
 
 
-def _input_channels(model: nn.Module) -> int:
-    return next(module.in_channels for module in model.modules() if isinstance(module, nn.Conv2d))
+def _block(mixer: Any, d: int, tokens: int) -> int:
+    """`mixer` is a DirectionalMixer, with a channel gate or without."""
+    inner, conv, s6 = mixer.out_proj.in_features, mixer.directions[0].conv, mixer.directions[0].s6
+    total = tokens * (d * mixer.in_proj.out_features + inner * d + d)  # in, out and norm
+    total += tokens * inner * (conv.kernel_size[0] + 2 * s6.rank + 2 * s6.state_size)  # conv, x_proj, dt_proj: once
+    total += len(mixer.directions) * (5 * tokens * inner * s6.state_size + 2 * tokens * inner)
+    gate = getattr(mixer, "gate", None)
+    return total + (2 * inner * gate.reduce.out_features if gate is not None else 0)

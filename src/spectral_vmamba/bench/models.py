@@ -16,7 +16,7 @@ from spectral_vmamba.bench.model import photograph_batch, seeded_model
 from spectral_vmamba.bench.scan import PASSES
 from spectral_vmamba.bench.settings import Settings, Track
 from spectral_vmamba.bench.timing import Comparison, as_times, compare
-from spectral_vmamba.models.variants import FAMILIES
+from spectral_vmamba.models.variants import FAMILIES, is_cpu_scale
 
 BATCH, PIXELS = 4, 224
 # What VMamba is without a fused scan: its textbook formulation, one token after the other.
@@ -49,7 +49,7 @@ def measure_models(settings: Settings, track: Track) -> ModelsResult:
     named += [(family, name) for family, names in TIMM_MODELS.items() for name in names if name != PEER_MODEL]
     peer, batch, pixels, fused_model, fused_batches = PEER_MODEL, BATCH, PIXELS, FUSED_MODEL, FUSED_BATCHES
     if settings.quick:
-        named = [(family, name) for family, names in FAMILIES.items() for name in names if name.endswith("_nano")][:2]
+        named = [(family, name) for family, names in FAMILIES.items() for name in names if is_cpu_scale(name)][:2]
         peer, batch, pixels, fused_model, fused_batches = "resnet18", 2, 32, "vmamba_nano", (1,)
     cases = [(family, name, direction) for family, name in named for direction in PASSES]
     speeds = [
@@ -64,9 +64,8 @@ def measure_models(settings: Settings, track: Track) -> ModelsResult:
 
 
 def _is_in_the_paper(name: str) -> bool:
-    """Not the CPU-scale networks (`msvmamba_nano` is none), nor the spectral B, which is the network of S."""
-    cpu_scale = name.endswith(("_nano", "_pico")) and name != "msvmamba_nano"
-    return not cpu_scale and name != "spectral_vmamba_base"
+    """Not the CPU-scale networks, nor the spectral B, which is the network of S."""
+    return not is_cpu_scale(name) and name != "spectral_vmamba_base"
 
 
 def _against_peer(name: str, peer: str, batch: int, pixels: int, direction: str, seed: int) -> Comparison:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from spectral_vmamba.layers.s6 import S6
 from spectral_vmamba.layers.stems import missing
 from spectral_vmamba.ops.grid import Grid
-from spectral_vmamba.ops.orders import pattern_orders
+from spectral_vmamba.ops.orders import concatenated_order
 from spectral_vmamba.ops.selective_scan import Backend
 from spectral_vmamba.ops.traversal import Traversal
 
@@ -50,19 +50,17 @@ class MultiScaleMixer(nn.Module):
     def coarse(self, maps: Float[Tensor, "b d h w"], grid: Grid) -> Float[Tensor, "b l d"]:
         half = grid.halved()
         tokens = F.silu(half.from_map(self.coarse_conv(maps)))
-        orders = pattern_orders(COARSE_DIRECTIONS, half).to(maps.device)
-        visits = tokens.index_select(1, orders.flatten())
-        steps = torch.arange(visits.shape[1], device=maps.device).expand(visits.shape[0], 1, -1)
-        merged = _added_by_token(self.out_norm(self.coarse_scan(visits, steps)), orders)
+        order, steps_by_token = (table.to(maps.device) for table in concatenated_order(COARSE_DIRECTIONS, half))
+        visits = tokens.index_select(1, order)
+        as_they_stand = torch.arange(visits.shape[1], device=maps.device).expand(visits.shape[0], 1, -1)
+        merged = _added_by_token(self.out_norm(self.coarse_scan(visits, as_they_stand)), steps_by_token)
         size = (grid.height, grid.width)
         return grid.from_map(F.interpolate(half.to_map(merged), size, mode="bilinear", align_corners=False))
 
 
-def _added_by_token(visits: Float[Tensor, "b s d"], orders: Int[Tensor, "k l"]) -> Float[Tensor, "b l d"]:
-    """Orders that stand end to end, undone: each token's k visits added up, in grid order."""
-    paths, tokens = orders.shape
-    steps = orders.argsort(-1) + tokens * torch.arange(paths, device=orders.device)[:, None]
-    return visits.index_select(1, steps.flatten()).unflatten(1, (paths, tokens)).sum(1)
+def _added_by_token(visits: Float[Tensor, "b s d"], steps: Int[Tensor, "k l"]) -> Float[Tensor, "b l d"]:
+    """Each token's k visits, at those steps, added up, in grid order."""
+    return visits.index_select(1, steps.flatten()).unflatten(1, tuple(steps.shape)).sum(1)
 
 
 class SqueezeExcite(nn.Module):

@@ -3,10 +3,13 @@
 from spectral_vmamba.models._timm import timm  # isort: skip  (before anything else that imports timm)
 from spectral_vmamba.models.config import SpectralConfig
 from spectral_vmamba.models.embedding import SpectralEmbedding
+from spectral_vmamba.models.local_vim import convert_local_vim
+from spectral_vmamba.models.msvmamba import convert_msvmamba
 from spectral_vmamba.models.registry import create_model, list_models
 from spectral_vmamba.models.spectral_vmamba import SpectralVMamba
 from spectral_vmamba.models.stems import stem_normalisation
-from spectral_vmamba.models.vmamba import VMamba, VMambaConfig
+from spectral_vmamba.models.vim import convert_vim
+from spectral_vmamba.models.vmamba import VMamba, VMambaConfig, convert_vmamba
 
 __all__ = [
     "SpectralConfig",
@@ -14,6 +17,10 @@ __all__ = [
     "SpectralVMamba",
     "VMamba",
     "VMambaConfig",
+    "convert_local_vim",
+    "convert_msvmamba",
+    "convert_vim",
+    "convert_vmamba",
     "create_model",
     "list_models",
     "stem_normalisation",

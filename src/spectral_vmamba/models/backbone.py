@@ -46,11 +46,12 @@ def build_stages(
 
 
 class Backbone(Classifier):
-    """A hierarchy of stages. Takes float images (b, in_chans, H, W) of any size.
+    """A hierarchy of stages. Takes float images (b, in_chans, H, W) of one patch or more.
 
     A network has an `embedding`, which makes pixels tokens with a traversal, and `stages`; built, it calls `finish`.
     """
 
+    embedding: nn.Module
     stages: nn.ModuleList
     stem_pattern = r"^embedding"
 
@@ -68,7 +69,7 @@ class Backbone(Classifier):
         self.reset_classifier(num_classes, global_pool)
 
     def embed(self, images: Float[Tensor, "b rgb H W"]) -> Tokens:
-        return self.get_submodule("embedding")(images)
+        return self.embedding(images)
 
     def forward(self, images: Float[Tensor, "b rgb H W"]) -> Tensor:
         tokens = self._normalised(self._stages(images)[-1])
@@ -142,11 +143,11 @@ class Backbone(Classifier):
     def prune_intermediate_layers(
         self, indices: int | list[int] = 1, prune_norm: bool = False, prune_head: bool = True
     ) -> list[int]:
-        """Drop what the chosen feature maps do not need."""
+        """Drop what the chosen feature maps do not need; the norm, which is the last stage's, goes with it."""
         wanted, last = feature_take_indices(len(self.stages), indices)
-        self.stages = self.stages[: last + 1]
-        if prune_norm:
+        if prune_norm or last + 1 < len(self.stages):
             self.norm = nn.Identity()
+        self.stages = self.stages[: last + 1]
         if prune_head:
             self.reset_classifier(0, "")
         return wanted

@@ -10,6 +10,12 @@ class Classifier(nn.Module):
     pools: tuple[str, ...] = ("avg", "max", "")
     undecayed: tuple[str, ...] = ()  # parameters without weight decay, by the ends of their names, beside the scan's
 
+    def __init__(self, in_chans: int):
+        super().__init__()
+        if in_chans < 1:
+            raise ValueError(f"expected in_chans ≥ 1, got {in_chans}")
+        self.in_chans = in_chans
+
     def get_classifier(self) -> nn.Module:
         return self.head
 

@@ -10,6 +10,13 @@ from spectral_vmamba.ops.orders import Pattern, directions_of, pattern_orders
 from spectral_vmamba.ops.selective_scan import Backend
 from spectral_vmamba.ops.spectral import SOLVERS, Solver
 
+_IN_PAIRS = ("spectral", "random")  # along each vector one path up, one down
+
+
+def check_stages(widths: tuple[int, ...], depths: tuple[int, ...]) -> None:
+    if len(widths) != len(depths) or not widths:
+        raise ValueError(f"expected one depth per width, got widths {widths} and depths {depths}")
+
 
 @dataclass(frozen=True)
 class SpectralConfig:
@@ -43,14 +50,18 @@ class SpectralConfig:
     backend: Backend = "auto"
 
     def __post_init__(self):
-        if len(self.widths) != len(self.depths) or not self.widths:
-            raise ValueError(f"expected one depth per width, got widths {self.widths} and depths {self.depths}")
+        check_stages(self.widths, self.depths)
         _expect("domain", self.domain, ("square", "disk"))
-        if isinstance(self.traversal, str) and self.traversal not in ("spectral", "random"):
+        if isinstance(self.traversal, str) and self.traversal not in _IN_PAIRS:
             try:
                 directions_of(self.traversal)
             except ValueError as error:
                 raise ValueError(f"expected traversal spectral, random or a scan pattern: {error}") from error
+        if self.share_directions and self.traversal not in _IN_PAIRS:
+            raise ValueError(
+                f"expected a spectral or random traversal with share_directions, whose paths come in pairs of opposite "
+                f"directions; got {self.traversal!r}"
+            )
         _expect("solver", self.solver, SOLVERS)
         if self.eigenvectors < 1:
             raise ValueError(f"expected eigenvectors ≥ 1, got {self.eigenvectors}")
@@ -65,7 +76,7 @@ class SpectralConfig:
 
     @property
     def paths(self) -> int:
-        if self.traversal in ("spectral", "random"):
+        if self.traversal in _IN_PAIRS:
             return 2 * self.eigenvectors
         return len(pattern_orders(self.traversal, Grid(2, 2)))
 

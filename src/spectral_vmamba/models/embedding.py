@@ -25,7 +25,7 @@ class SpectralEmbedding(nn.Module):
         self.rfn = RotationalFeatureNormaliser(stem, config.patch_size, config.rotations)
 
     def forward(self, images: Float[Tensor, "b rgb H W"]) -> Tokens:
-        check_images(images, self.in_chans)
+        check_images(images, self.in_chans, self.config.patch_size)
         frame = None
         if self.config.canonical_frame:
             images, frame = canonical_frame(images)
@@ -49,14 +49,15 @@ class SpectralEmbedding(nn.Module):
 class PatternEmbedding(nn.Module):
     """A stem, and the same visiting orders for every image."""
 
-    def __init__(self, stem: nn.Module, in_chans: int, orders: Pattern):
+    def __init__(self, stem: nn.Module, in_chans: int, patch_size: int, orders: Pattern):
         super().__init__()
         self.stem = stem
         self.in_chans = in_chans
+        self.patch_size = patch_size
         self.orders = orders
 
     def forward(self, images: Float[Tensor, "b rgb H W"]) -> Tokens:
-        check_images(images, self.in_chans)
+        check_images(images, self.in_chans, self.patch_size)
         maps = self.stem(images)
         grid = Grid(maps.shape[-2], maps.shape[-1])
         return Tokens(grid.from_map(maps), PatternTraversal.of(self.orders, grid, maps.shape[0], maps.device), None)

@@ -10,7 +10,7 @@ _ADVICE = {
 }
 
 
-def check_images(images: Tensor, in_chans: int) -> None:
+def check_images(images: Tensor, in_chans: int, patch_size: int) -> None:
     """Raise a ValueError that says what came, what was expected and what to do.
 
     Whether pixels are finite can only be seen outside compiled graphs; the spectral op looks at the features there.
@@ -26,8 +26,11 @@ def check_images(images: Tensor, in_chans: int) -> None:
         if shape[3] == in_chans:
             advice = "move the channels first with images.permute(0, 3, 1, 2)"
         raise ValueError(f"expected images with {in_chans} channels, (b, {in_chans}, H, W), got {shape}; {advice}")
-    if shape[2] == 0 or shape[3] == 0:
-        raise ValueError(f"expected images of at least one pixel, got {shape}")
+    if shape[2] < patch_size or shape[3] < patch_size:
+        raise ValueError(
+            f"expected images of at least one patch, {patch_size} × {patch_size} pixels, got {shape}; "
+            f"enlarge or pad them"
+        )
     if not images.is_floating_point():
         raise ValueError(
             f"expected floating point images, got {images.dtype}; convert with images.float() / 255 and normalise with "

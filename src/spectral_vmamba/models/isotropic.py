@@ -16,8 +16,9 @@ from spectral_vmamba.layers.directional import DirectionalMixer, GridSize
 from spectral_vmamba.layers.rope import rotate_by_place
 from spectral_vmamba.layers.stems import missing
 from spectral_vmamba.models.classifier import Classifier
-from spectral_vmamba.models.conversion import Rule
+from spectral_vmamba.models.conversion import Rule, renamed, reshaped
 from spectral_vmamba.models.inputs import check_images
+from spectral_vmamba.models.positions import apart, fitted, joined, resampled
 from spectral_vmamba.ops.selective_scan import Backend
 
 
@@ -96,15 +97,15 @@ class IsotropicBackbone(Classifier):
         drop_rate: float,
         drop_path_rate: float,
     ):
-        super().__init__()
-        self.config, self.in_chans = config, in_chans
+        super().__init__(in_chans)
+        self.config = config
         self.grad_checkpointing = False
         self.num_features = self.head_hidden_size = width = config.width
-        self.num_prefix_tokens = int(class_token)
+        self.num_prefix_tokens = 0  # timm cuts so many off the front of the sequence; ours stands in the middle
         self.pools = ("token", *Classifier.pools) if class_token else Classifier.pools
         self.patch_embed = nn.Conv2d(in_chans, width, config.patch_size, config.patch_size)
         self.cls_token = nn.Parameter(torch.empty(1, 1, width)) if class_token else None
-        tokens = config.grid[0] * config.grid[1] + self.num_prefix_tokens
+        tokens = config.grid[0] * config.grid[1] + class_token
         self.pos_embed = nn.Parameter(torch.empty(1, tokens, width))  # in the order of the sequence
         rates = torch.linspace(0, drop_path_rate, len(mixers), device="cpu").tolist()
         self.blocks = nn.ModuleList(
@@ -136,7 +137,7 @@ class IsotropicBackbone(Classifier):
         return self.norm(self._stream(images)[0])
 
     def forward_head(self, x: Float[Tensor, "b s c"], pre_logits: bool = False) -> Tensor:
-        class_token, patches = self._apart(x)
+        class_token, patches = apart(x, self.cls_token is not None)
         if self.global_pool == "token":
             x = class_token[:, 0]
         elif self.global_pool == "avg":
@@ -147,28 +148,15 @@ class IsotropicBackbone(Classifier):
         return x if pre_logits else self.head(x)
 
     def embed(self, images: Float[Tensor, "b rgb H W"]) -> tuple[Float[Tensor, "b s c"], GridSize]:
-        check_images(images, self.in_chans)
-        patch, (height, width) = self.config.patch_size, images.shape[-2:]
-        if height < patch or width < patch:
-            raise ValueError(
-                f"expected images of at least one patch, {patch} × {patch} pixels, got {tuple(images.shape)}; enlarge "
-                f"them, or build the model with a smaller patch_size"
-            )
-        missing_rows, missing_columns = (missing(side, patch) for side in (height, width))
+        check_images(images, self.in_chans, self.config.patch_size)
+        missing_rows, missing_columns = (missing(side, self.config.patch_size) for side in images.shape[-2:])
         maps = self.patch_embed(F.pad(images, (0, missing_columns, 0, missing_rows)))
         grid = (maps.shape[-2], maps.shape[-1])
         x = maps.flatten(2).mT
         if self.cls_token is not None:
-            x = _joined(self.cls_token.expand(x.shape[0], -1, -1), x)
-        x = x + self._positions(grid)
+            x = joined(self.cls_token.expand(x.shape[0], -1, -1), x)
+        x = x + resampled(self.pos_embed, self.cls_token is not None, self.config.grid, grid)
         return x.to(torch.promote_types(x.dtype, torch.float32)), grid
-
-    def _positions(self, grid: GridSize) -> Float[Tensor, "1 s c"]:
-        if grid == self.config.grid:
-            return self.pos_embed
-        class_token, patches = self._apart(self.pos_embed)
-        maps = F.interpolate(patches.mT.unflatten(2, self.config.grid), size=grid, mode="bicubic")
-        return _joined(class_token, maps.flatten(2).mT)
 
     def _stream(
         self, images: Tensor, blocks: int | None = None, keep: Collection[int] = ()
@@ -182,13 +170,6 @@ class IsotropicBackbone(Classifier):
                 kept[i] = x
         return x, kept, grid
 
-    def _apart(self, x: Float[Tensor, "b s c"]) -> tuple[Float[Tensor, "b p c"], Float[Tensor, "b l c"]]:
-        """The class token (none: of length 0) and the patches."""
-        if self.cls_token is None:
-            return x[:, :0], x
-        middle = (x.shape[1] - 1) // 2
-        return x[:, middle : middle + 1], torch.cat([x[:, :middle], x[:, middle + 1 :]], dim=1)
-
     # -- the rest of timm's contract ------------------------------------------------------------------------------
 
     def forward_intermediates(
@@ -201,15 +182,17 @@ class IsotropicBackbone(Classifier):
         output_fmt: str = "NCHW",
         intermediates_only: bool = False,
     ):
-        """Feature maps (b, c, h, w) after the chosen blocks, all through the final norm if `norm`. With
-        `return_prefix_tokens` each comes in a pair with its class token, if the network has one."""
-        if output_fmt != "NCHW":
-            raise ValueError(f"expected output_fmt 'NCHW', got {output_fmt!r}")
+        """Maps (b, c, h, w), or patches (b, l, c) for "NLC", after the chosen blocks, all through the final norm if
+        `norm`. With `return_prefix_tokens` each comes in a pair with its class token, if the network has one."""
+        if output_fmt not in ("NCHW", "NLC"):
+            raise ValueError(f"expected output_fmt 'NCHW' or 'NLC', got {output_fmt!r}")
         wanted, last = feature_take_indices(len(self.blocks), indices)
         final, kept, grid = self._stream(x, last + 1 if stop_early else None, wanted)
-        pairs = [self._apart(self.norm(kept[i]) if norm else kept[i]) for i in wanted]
-        intermediates: list = [patches.mT.unflatten(2, grid) for _, patches in pairs]
-        if return_prefix_tokens and self.num_prefix_tokens:
+        pairs = [apart(self.norm(kept[i]) if norm else kept[i], self.cls_token is not None) for i in wanted]
+        intermediates: list = [patches for _, patches in pairs]
+        if output_fmt == "NCHW":
+            intermediates = [patches.mT.unflatten(2, grid) for patches in intermediates]
+        if return_prefix_tokens and self.cls_token is not None:
             intermediates = [(m, class_token) for m, (class_token, _) in zip(intermediates, pairs, strict=True)]
         return intermediates if intermediates_only else (self.norm(final), intermediates)
 
@@ -232,12 +215,7 @@ class IsotropicBackbone(Classifier):
         }
 
 
-def _joined(class_token: Float[Tensor, "b p c"], patches: Float[Tensor, "b l c"]) -> Float[Tensor, "b s c"]:
-    middle = patches.shape[1] // 2
-    return torch.cat([patches[:, :middle], class_token, patches[:, middle:]], dim=1)
-
-
-STACKED = r".*\.s6\.\w+"  # what released checkpoints have without our leading axis of parameter sets
+_STACKED = r".*\.s6\.\w+"  # what released checkpoints have without our leading axis of parameter sets
 _DIRECTION = {
     "conv1d.weight": "conv.weight",
     "conv1d.bias": "conv.bias",
@@ -264,3 +242,14 @@ def released_rules(suffix: str, direction: Callable[[str], int]) -> list[Rule]:
         (r"patch_embed\.proj\.(.*)", r"patch_embed.\1"),
         (r"norm_f\.weight", "norm.weight"),
     ]
+
+
+def convert_isotropic(
+    state: dict[str, Tensor], model: nn.Module, rules: Sequence[Rule], dropped: str | None = None
+) -> dict[str, Tensor]:
+    """A released checkpoint under our names, its positions resampled to the model's grid."""
+    assert isinstance(model, IsotropicBackbone)
+    state = reshaped(renamed(state, rules, dropped), model, _STACKED)
+    if "pos_embed" in state:
+        state["pos_embed"] = fitted(state["pos_embed"], model.cls_token is not None, model.config.grid)
+    return state

@@ -6,8 +6,8 @@ from typing import Literal
 from torch import Tensor, nn
 
 from spectral_vmamba.layers.directional import LocalVimMixer
-from spectral_vmamba.models.conversion import Rule, read_foreign, renamed, reshaped
-from spectral_vmamba.models.isotropic import STACKED, IsotropicBackbone, IsotropicConfig, released_rules
+from spectral_vmamba.models.conversion import Rule, read_foreign
+from spectral_vmamba.models.isotropic import IsotropicBackbone, IsotropicConfig, convert_isotropic, released_rules
 from spectral_vmamba.ops.orders import PATTERNS, directions_of
 
 # What the published search kept for each of 20 layers on a grid of 14 × 14.
@@ -110,4 +110,4 @@ _RULES: list[Rule] = [
 def convert_local_vim(state: dict[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
     """A released LocalVim checkpoint (without class token) under our names, which pass unchanged. The tables of the
     rotary embedding, which are computed here, are left out."""
-    return reshaped(renamed(state, _RULES, dropped=r"rope\.freqs_(?:cos|sin)"), model, STACKED)
+    return convert_isotropic(state, model, _RULES, dropped=r"rope\.freqs_(?:cos|sin)")

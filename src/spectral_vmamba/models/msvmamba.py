@@ -12,6 +12,7 @@ from spectral_vmamba.layers.multi_scale import MultiScaleBlock, MultiScaleMixer,
 from spectral_vmamba.layers.stems import ChannelNorm, missing
 from spectral_vmamba.models.backbone import Backbone, build_stages
 from spectral_vmamba.models.classifier import init_linear
+from spectral_vmamba.models.config import check_stages
 from spectral_vmamba.models.conversion import Rule, read_foreign, renamed, reshaped
 from spectral_vmamba.models.embedding import PatternEmbedding
 from spectral_vmamba.ops.selective_scan import Backend
@@ -28,8 +29,7 @@ class MSVMambaConfig:
     backend: Backend = "auto"
 
     def __post_init__(self):
-        if len(self.widths) != len(self.depths) or not self.widths:
-            raise ValueError(f"expected one depth per width, got widths {self.widths} and depths {self.depths}")
+        check_stages(self.widths, self.depths)
 
 
 class MSVMamba(Backbone):
@@ -47,9 +47,10 @@ class MSVMamba(Backbone):
         img_size: int | tuple[int, int] | None = None,
         **architecture,
     ):
-        super().__init__()
+        super().__init__(in_chans)
         self.config = config = MSVMambaConfig(**architecture)
-        self.embedding = PatternEmbedding(PatchStem(in_chans, config.widths[0], self.PATCH), in_chans, "raster")
+        stem = PatchStem(in_chans, config.widths[0], self.PATCH)
+        self.embedding = PatternEmbedding(stem, in_chans, self.PATCH, "raster")
         block = partial(_block, config)
         self.stages = build_stages(config.widths, config.depths, drop_path_rate, block, PatchMerging)
         self.finish(config.widths, self.PATCH, num_classes, global_pool, drop_rate)
@@ -67,11 +68,6 @@ class PatchStem(nn.Sequential):
 
     def forward(self, input: Float[Tensor, "b c H W"]) -> Float[Tensor, "b c2 h w"]:
         height, width = input.shape[-2:]
-        if min(height, width) < self.patch_size:
-            raise ValueError(
-                f"expected images of at least {self.patch_size} × {self.patch_size} pixels, one patch, "
-                f"got {height} × {width}; enlarge or pad them"
-            )
         return super().forward(F.pad(input, (0, missing(width, self.patch_size), 0, missing(height, self.patch_size))))
 
 
@@ -82,7 +78,7 @@ def _block(config: MSVMambaConfig, width: int, drop_path: float) -> MultiScaleBl
 
 _BLOCK = r"layers\.(\d+)\.blocks\.(\d+)\."
 _OURS = r"stages.\1.blocks.\2."
-_KNOWN: list[Rule] = [
+_RULES: list[Rule] = [
     (r"patch_embed\.0\.(.*)", r"embedding.stem.0.\1"),
     (r"patch_embed\.2\.(.*)", r"embedding.stem.1.\1"),
     (r"layers\.(\d+)\.downsample\.(.*)", lambda m: f"stages.{int(m[1]) + 1}.downsample.{m[2]}"),
@@ -94,27 +90,20 @@ _KNOWN: list[Rule] = [
     (_BLOCK + r"op\.A_logs", _OURS + "mixer.both_scans.A_log"),
     (_BLOCK + r"op\.Ds", _OURS + "mixer.both_scans.D"),
     (_BLOCK + r"op\.((?:in_proj|out_norm|out_proj)\..*)", _OURS + r"mixer.\3"),
-    (r"classifier\.(norm|head)\.(.*)", r"\1.\2"),
-]
-_ASSUMED: list[Rule] = [
     (_BLOCK + r"op\.conv2d\.(.*)", _OURS + r"mixer.fine_conv.\3"),
-    (_BLOCK + r"op\.conv2d_low\.(.*)", _OURS + r"mixer.coarse_conv.\3"),
-    (_BLOCK + r"op\.se\.fc1\.(.*)", _OURS + r"mixer.excite.squeeze.\3"),
-    (_BLOCK + r"op\.se\.fc2\.(.*)", _OURS + r"mixer.excite.expand.\3"),
-    (_BLOCK + r"mlp\.fc1\.(.*)", _OURS + r"ffn.widen.\3"),
-    (_BLOCK + r"mlp\.dwconv\.(.*)", _OURS + r"ffn.depthwise.\3"),
-    (_BLOCK + r"mlp\.fc2\.(.*)", _OURS + r"ffn.narrow.\3"),
+    (_BLOCK + r"op\.conv2d_b1\.(.*)", _OURS + r"mixer.coarse_conv.\3"),
+    (_BLOCK + r"op\.se\.fc\.0\.(.*)", _OURS + r"mixer.excite.squeeze.\3"),
+    (_BLOCK + r"op\.se\.fc\.2\.(.*)", _OURS + r"mixer.excite.expand.\3"),
+    (_BLOCK + r"convFFN\.linear1\.(.*)", _OURS + r"ffn.widen.\3"),
+    (_BLOCK + r"convFFN\.dwc\.(.*)", _OURS + r"ffn.depthwise.\3"),
+    (_BLOCK + r"convFFN\.linear2\.(.*)", _OURS + r"ffn.narrow.\3"),
+    (r"classifier\.(norm|head)\.(.*)", r"\1.\2"),
 ]
 
 
 def convert_msvmamba(state: dict[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
-    """A released MSVMamba checkpoint under our names; our own names pass unchanged.
-
-    The licence of the released code keeps it out of reach, so some names are assumptions after VMamba's habits: those
-    of `_ASSUMED` (both depth-wise convolutions, squeeze-excite, the feed-forward net), and in patch merging `norm` and
-    `reduction`. Names that differ are listed by `load_state_dict`; one rule each then does.
-    """
-    state = _unstacked(renamed(state, _KNOWN + _ASSUMED))
+    """A released MSVMamba checkpoint under our names; our own names pass unchanged."""
+    state = _unstacked(renamed(state, _RULES))
     return reshaped(state, model, r".*\.(?:\w+_scan\.\w+|(?:in_proj|out_proj|squeeze|expand|widen|narrow)\.weight)")
 
 

@@ -21,7 +21,7 @@ def create_model(name: str, **kwargs: Any) -> Any:
     """
     architecture = name.split(".")[0]
     if ":" not in name and not timm.is_model(architecture):
-        close = get_close_matches(architecture, [*list_models(), *timm.list_models()], n=4)
+        close = get_close_matches(architecture.lower().replace("-", "_"), timm.list_models(), n=4)
         known = f"close names: {', '.join(close)}" if close else f"this package has {', '.join(list_models())}"
         raise ValueError(f"no model is called {name!r}; {known}")
     if architecture in FAMILIES["Spectral VMamba"]:

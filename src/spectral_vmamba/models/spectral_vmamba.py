@@ -17,10 +17,11 @@ from spectral_vmamba.models.tokens import Tokens
 class SpectralVMamba(Backbone):
     """A hierarchical backbone whose answer does not change when the picture is turned by quarter turns.
 
-    Takes float images (b, in_chans, H, W) of any size; `architecture` are the fields of `SpectralConfig`.
+    Takes float images (b, in_chans, H, W) of one patch or more; `architecture` are the fields of `SpectralConfig`.
     `img_size` is there for timm's sake and fixes nothing.
     """
 
+    embedding: SpectralEmbedding
     undecayed = ("radius.table",)
     stem_pattern = r"^(?:embedding|project|radius)"
 
@@ -34,7 +35,7 @@ class SpectralVMamba(Backbone):
         img_size: int | tuple[int, int] | None = None,
         **architecture,
     ):
-        super().__init__()
+        super().__init__(in_chans)
         self.config = config = SpectralConfig.from_keywords(**architecture)
         self.embedding = SpectralEmbedding(config, in_chans)
         first, channels = config.widths[0], self.embedding.channels

@@ -33,6 +33,15 @@ def stem_normalisation(stem: str) -> tuple[tuple[float, ...], tuple[float, ...]]
     return config.mean, config.std
 
 
+def first_convolution(stem: str) -> str | None:
+    """The name, within a network, of the convolution that sees the pixels; None where the cut-out stem may have another
+    one than timm's configuration says."""
+    if not stem.startswith("timm:"):
+        return "embedding.rfn.stem.0"
+    name = getattr(timm.get_pretrained_cfg(stem.removeprefix("timm:")), "first_conv", None)
+    return f"embedding.rfn.stem.body.body.{name}" if isinstance(name, str) and "." not in name else None
+
+
 class _LastMap(nn.Module):
     """timm's feature extractors answer with a list of maps."""
 

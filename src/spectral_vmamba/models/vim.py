@@ -6,8 +6,8 @@ from timm.layers.weight_init import lecun_normal_
 from torch import Tensor, nn
 
 from spectral_vmamba.layers.directional import VimMixer
-from spectral_vmamba.models.conversion import Rule, read_foreign, renamed, reshaped
-from spectral_vmamba.models.isotropic import STACKED, IsotropicBackbone, IsotropicConfig, released_rules
+from spectral_vmamba.models.conversion import Rule, read_foreign
+from spectral_vmamba.models.isotropic import IsotropicBackbone, IsotropicConfig, convert_isotropic, released_rules
 
 
 @dataclass(frozen=True)
@@ -56,4 +56,4 @@ _RULES: list[Rule] = [
 
 def convert_vim(state: dict[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
     """A released Vim checkpoint (with the class token in the middle) under our names, which pass unchanged."""
-    return reshaped(renamed(state, _RULES), model, STACKED)
+    return convert_isotropic(state, model, _RULES)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from spectral_vmamba.layers import Block, ConvDownsample, ConvStem, S6Mixer
 from spectral_vmamba.models.backbone import Backbone, build_stages
 from spectral_vmamba.models.classifier import init_linear
+from spectral_vmamba.models.config import check_stages
 from spectral_vmamba.models.conversion import Rule, read_foreign, renamed, reshaped
 from spectral_vmamba.models.embedding import PatternEmbedding
 from spectral_vmamba.ops.grid import Grid
@@ -29,8 +30,7 @@ class VMambaConfig:
     backend: Backend = "auto"
 
     def __post_init__(self):
-        if len(self.widths) != len(self.depths) or not self.widths:
-            raise ValueError(f"expected one depth per width, got widths {self.widths} and depths {self.depths}")
+        check_stages(self.widths, self.depths)
 
     @property
     def paths(self) -> int:
@@ -52,9 +52,10 @@ class VMamba(Backbone):
         img_size: int | tuple[int, int] | None = None,
         **architecture,
     ):
-        super().__init__()
+        super().__init__(in_chans)
         self.config = config = VMambaConfig(**architecture)
-        self.embedding = PatternEmbedding(ConvStem(in_chans, config.widths[0], self.PATCH), in_chans, config.orders)
+        stem = ConvStem(in_chans, config.widths[0], self.PATCH)
+        self.embedding = PatternEmbedding(stem, in_chans, self.PATCH, config.orders)
         block = partial(_block, config)
         self.stages = build_stages(config.widths, config.depths, drop_path_rate, block, ConvDownsample)
         self.finish(config.widths, self.PATCH, num_classes, global_pool, drop_rate)

@@ -1,11 +1,12 @@
 """Visiting orders that know the grid but not the picture: rasters, windows, random ones, and any of your own.
 
 A *direction* names one order: `h` row by row, `v` column by column, `wK` window by window of K × K cells; with `_flip`
-backwards. A *pattern* names the directions that are scanned together, or is a function from a Grid to its orders.
+backwards. A *pattern* names the directions that are scanned together, is `random`, or is a function from a Grid to its
+orders.
 """
 
 from collections.abc import Callable
-from dataclasses import astuple
+from dataclasses import astuple, dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -21,6 +22,7 @@ PATTERNS: dict[str, tuple[str, ...]] = {
     "cross": ("h", "v", "h_flip", "v_flip"),  # VMamba
     "window": ("h", "h_flip", "w2", "w2_flip"),  # LocalVim before its search
 }
+RANDOM_PATHS = 4  # of the pattern `random`: as many as `cross` has
 ABSENT = -1
 
 Pattern = str | tuple[str, ...] | Callable[[Grid], Int[Tensor, "k l"]]
@@ -28,6 +30,10 @@ Pattern = str | tuple[str, ...] | Callable[[Grid], Int[Tensor, "k l"]]
 
 def pattern_orders(pattern: Pattern, grid: Grid) -> Int[Tensor, "k l"]:
     """The orders of a pattern's name, of a tuple of directions, or of a function; each row a permutation of tokens."""
+    if pattern == "random":
+        pattern = random_pattern(RANDOM_PATHS)
+    if isinstance(pattern, _RandomPattern):
+        return pattern(grid)
     if callable(pattern):
         orders = torch.as_tensor(pattern(grid), dtype=torch.int64)
         _check_permutations(orders, grid)
@@ -62,20 +68,31 @@ def direction_cells(direction: str, height: int, width: int) -> Int[np.ndarray, 
     return order[::-1].copy() if flipped else order
 
 
-def concatenated_cells(directions: tuple[str, ...], height: int, width: int) -> Int[np.ndarray, "s"]:
-    """Several directions end to end, as one long order that visits every cell as often (MSVMamba)."""
-    return np.concatenate([direction_cells(direction, height, width) for direction in directions])
+def concatenated_order(pattern: Pattern, grid: Grid) -> tuple[Int[Tensor, "s"], Int[Tensor, "k l"]]:
+    """A pattern's orders end to end, as one long order that visits every token as often (MSVMamba), and its inverse: at
+    which steps each token is visited."""
+    orders = pattern_orders(pattern, grid)
+    paths, tokens = orders.shape
+    starts = tokens * torch.arange(paths, device=orders.device)[:, None]
+    return orders.flatten(), starts + orders.argsort(-1)
 
 
 def random_pattern(paths: int, seed: int = 0) -> Callable[[Grid], Int[Tensor, "k l"]]:
     """Orders that know nothing of the grid either, fixed by the seed."""
+    return _RandomPattern(paths, seed)
 
-    def orders(grid: Grid) -> Tensor:
-        generator = np.random.default_rng(seed)
-        tokens = len(grid.numbers("cells"))
-        return torch.from_numpy(np.stack([generator.permutation(tokens) for _ in range(paths)]))
 
-    return orders
+@dataclass(frozen=True)
+class _RandomPattern:
+    paths: int
+    seed: int
+
+    def __call__(self, grid: Grid) -> Int[Tensor, "k l"]:
+        return random_permutations(len(grid.cells()), self.paths, self.seed)
+
+
+def random_permutations(tokens: int, paths: int, seed: int) -> Int[Tensor, "k l"]:
+    return _random_table(tokens, paths, seed, torch.device("cpu"))
 
 
 def _parse(direction: str) -> tuple[str, int, bool]:
@@ -86,7 +103,7 @@ def _parse(direction: str) -> tuple[str, int, bool]:
         return "w", int(name[1:]), name != direction
     raise ValueError(
         f"unknown scan direction {direction!r}; expected h, v or wK with K a window's side, with or without _flip, "
-        f"or one of the patterns {', '.join(PATTERNS)}"
+        f"or one of the patterns {', '.join(PATTERNS)}, random"
     )
 
 
@@ -127,3 +144,19 @@ def _pattern_table(names, rows, columns, domain, level, diameter, device):
 def _(names, rows, columns, domain, level, diameter, device):
     shape = _pattern_numbers(names, Grid(int(rows), int(columns), domain, level, diameter)).shape
     return torch.empty(shape, dtype=torch.int64, device=device)
+
+
+@torch.library.custom_op(
+    "spectral_vmamba::random_table",
+    mutates_args=(),
+    schema="(int tokens, int paths, int seed, Device device) -> Tensor",
+    device_types="cpu",
+)
+def _random_table(tokens, paths, seed, device):
+    generator = np.random.default_rng(seed)
+    return torch.from_numpy(np.stack([generator.permutation(tokens) for _ in range(paths)]))
+
+
+@_random_table.register_fake
+def _(tokens, paths, seed, device):
+    return torch.empty(paths, tokens, dtype=torch.int64, device=device)

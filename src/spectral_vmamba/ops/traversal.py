@@ -2,13 +2,12 @@
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from spectral_vmamba.ops.grid import Grid
-from spectral_vmamba.ops.orders import Pattern, pattern_orders
+from spectral_vmamba.ops.orders import Pattern, pattern_orders, random_permutations
 from spectral_vmamba.ops.ranks import scrambled, tied_ranks
 from spectral_vmamba.ops.turns import Frame
 
@@ -106,25 +105,9 @@ def canonical_node_order(content: Int[Tensor, "b l"], squared_radii: Int[Tensor,
 
 def random_traversal(grid: Grid, batch: int, eigenvectors: int, seed: int, device: torch.device) -> Traversal:
     """Orders that know nothing of the image, the same for every image and run: the paper's ablation of STS."""
-    ranks = _random_ranks(len(grid.cells()), eigenvectors, seed, torch.device("cpu")).to(device)
+    ranks = random_permutations(len(grid.cells()), eigenvectors, seed).to(device)
     content = torch.zeros(batch, ranks.shape[-1], dtype=torch.int64, device=device)
     return Traversal.from_ranks(grid, ranks.expand(batch, -1, -1), content)
-
-
-@torch.library.custom_op(
-    "spectral_vmamba::random_ranks",
-    mutates_args=(),
-    schema="(int tokens, int paths, int seed, Device device) -> Tensor",
-    device_types="cpu",
-)
-def _random_ranks(tokens, paths, seed, device):
-    generator = np.random.default_rng(seed)
-    return torch.from_numpy(np.stack([generator.permutation(tokens) for _ in range(paths)]))
-
-
-@_random_ranks.register_fake
-def _(tokens, paths, seed, device):
-    return torch.empty(paths, tokens, dtype=torch.int64, device=device)
 
 
 def _window_values(values: Tensor, windows: Int[Tensor, "l_half w"], absent: float | int) -> Tensor:

@@ -2,19 +2,21 @@
 
 from timm.models import generate_default_cfgs, register_model
 
-from spectral_vmamba.models.msvmamba import MSVMamba
+from spectral_vmamba.models.msvmamba import MSVMamba, convert_msvmamba
 from spectral_vmamba.models.variants.common import build, configuration
 
 _PAPER = "Multi-Scale VMamba: Hierarchy in Hierarchy Visual State Space Model"
 
 default_cfgs = generate_default_cfgs(
-    {"msvmamba_pico.untrained": configuration(32, paper_name=_PAPER)}
-    | {f"msvmamba_{name}.untrained": configuration(paper_name=_PAPER) for name in ("nano", "micro", "tiny")}
+    {
+        f"msvmamba_{name}.untrained": configuration("embedding.stem.0", size, paper_name=_PAPER)
+        for name, size in {"pico": 32, "nano": 224, "micro": 224, "tiny": 224}.items()
+    }
 )
 
 
 def _build(variant: str, pretrained: bool, **kwargs) -> MSVMamba:
-    return build(MSVMamba, variant, pretrained, len(kwargs["widths"]), **kwargs)
+    return build(MSVMamba, variant, pretrained, len(kwargs["widths"]), convert_msvmamba, **kwargs)
 
 
 @register_model

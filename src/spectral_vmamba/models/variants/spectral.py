@@ -4,19 +4,23 @@ from timm.models import generate_default_cfgs, register_model
 
 from spectral_vmamba.models.config import SpectralConfig
 from spectral_vmamba.models.spectral_vmamba import SpectralVMamba
-from spectral_vmamba.models.stems import stem_normalisation
+from spectral_vmamba.models.stems import first_convolution, stem_normalisation
 from spectral_vmamba.models.variants.common import build, configuration
 
 _PAPER = "Spectral State Space Model for Rotation-Invariant Visual Representation Learning"
 _SIZES = {"nano": 32, "tiny": 224, "small": 224, "base": 224}
-_ABLATED = ("nano", "tiny")
+_NETWORKS = {
+    "spectral_vmamba": tuple(_SIZES),
+    "vmamba_rfn": ("nano", "tiny"),
+    "spectral_vmamba_no_rfn": ("nano", "tiny"),
+    "spectral_vmamba_random": ("nano", "tiny"),
+}
 
 default_cfgs = generate_default_cfgs(
-    {f"spectral_vmamba_{name}.untrained": configuration(size, paper_name=_PAPER) for name, size in _SIZES.items()}
-    | {
-        f"{ablation}_{name}.untrained": configuration(_SIZES[name], paper_name=_PAPER)
-        for ablation in ("vmamba_rfn", "spectral_vmamba_no_rfn", "spectral_vmamba_random")
-        for name in _ABLATED
+    {
+        f"{network}_{name}.untrained": configuration(None, _SIZES[name], paper_name=_PAPER)  # the stem's: see `_build`
+        for network, names in _NETWORKS.items()
+        for name in names
     }
 )
 
@@ -34,8 +38,10 @@ _RANDOM = {"traversal": "random", "canonical_frame": False}
 
 
 def _build(variant: str, pretrained: bool, **kwargs) -> SpectralVMamba:
-    mean, std = stem_normalisation(kwargs.get("stem", SpectralConfig.stem))
-    overlay = {"mean": mean, "std": std, **(kwargs.pop("pretrained_cfg_overlay", None) or {})}
+    stem = kwargs.get("stem", SpectralConfig.stem)
+    mean, std = stem_normalisation(stem)
+    of_the_stem = {"mean": mean, "std": std, "first_conv": first_convolution(stem)}
+    overlay = {**of_the_stem, **(kwargs.pop("pretrained_cfg_overlay", None) or {})}
     stages = len(kwargs["widths"])
     return build(SpectralVMamba, variant, pretrained, stages, pretrained_cfg_overlay=overlay, **kwargs)
 

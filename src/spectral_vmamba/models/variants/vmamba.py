@@ -3,18 +3,20 @@
 from timm.models import generate_default_cfgs, register_model
 
 from spectral_vmamba.models.variants.common import build, configuration
-from spectral_vmamba.models.vmamba import VMamba
+from spectral_vmamba.models.vmamba import VMamba, convert_vmamba
 
 _PAPER = "VMamba: Visual State Space Model"
 
 default_cfgs = generate_default_cfgs(
-    {"vmamba_nano.untrained": configuration(32, paper_name=_PAPER)}
-    | {f"vmamba_{name}.untrained": configuration(paper_name=_PAPER) for name in ("tiny", "small", "base")}
+    {
+        f"vmamba_{name}.untrained": configuration("embedding.stem.0", size, paper_name=_PAPER)
+        for name, size in {"nano": 32, "tiny": 224, "small": 224, "base": 224}.items()
+    }
 )
 
 
 def _build(variant: str, pretrained: bool, **kwargs) -> VMamba:
-    return build(VMamba, variant, pretrained, len(kwargs["widths"]), **kwargs)
+    return build(VMamba, variant, pretrained, len(kwargs["widths"]), convert_vmamba, **kwargs)
 
 
 @register_model
