@@ -6,7 +6,7 @@ INSTALLED := .venv/.installed
 .PHONY: help demo test test-slow fix bench clean
 
 help:
-	@echo "make demo       set up, then show the method on real photographs (pictures in demo/)"
+	@echo "make demo       set up, then train two small networks, turn their pictures, and report (demo/report.html)"
 	@echo "make test       set up, then run the tests"
 	@echo "make test-slow  the tests that take minutes each"
 	@echo "make bench      time it against other ways to do the same (numbers and pictures in benchmarks/results/)"

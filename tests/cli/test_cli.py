@@ -1,11 +1,15 @@
 """The tool as a person meets it."""
 
+import re
+
 import numpy as np
 import pytest
 from PIL import Image
 
 from spectral_vmamba import create_model
 from spectral_vmamba.cli import main
+
+TRAINING = [["train"], ["evaluate"], ["certify"], ["predict"], ["split"]]
 
 
 @pytest.fixture
@@ -56,7 +60,7 @@ def test_unknown_models_are_answered_with_close_names():
         create_model("vmamba_smal")
 
 
-@pytest.mark.parametrize("command", [[], ["info"], ["models"], ["traversal"], ["demo"], ["bench"]])
+@pytest.mark.parametrize("command", [[], ["info"], ["models"], ["traversal"], ["demo"], ["bench"], *TRAINING])
 def test_help_teaches(command, capsys):
     with pytest.raises(SystemExit) as stop:
         main([*command, "--help"])
@@ -126,10 +130,16 @@ def test_unknown_command_exits_with_two(capsys):
     assert stop.value.code == 2
 
 
-def test_demo_writes_its_pictures(tmp_path, capsys):
-    assert main(["demo", "-o", str(tmp_path / "demo"), "--crops", "2", "--step", "180"]) == 0
+def test_the_demo_writes_a_report_that_needs_nothing_else(tmp_path, capsys):
+    folder = tmp_path / "demo"
+    arguments = ["demo", "-o", str(folder), "--epochs", "1", "--step", "90"]
+    assert main(arguments) == 0
     out = capsys.readouterr().out
-    written = sorted(path.name for path in (tmp_path / "demo").iterdir())
-    assert written == ["rotation_gap.png", "traversal_30.png", "traversal_90.png"]
-    assert "0/0/0" in out
-    assert all(name in out for name in written)
+    assert "(0 flips)" in out
+    report = (folder / "report.html").read_text()
+    assert report.count("data:image/png;base64,") == len(list(folder.glob("*.png"))) == 8
+    assert not re.search(r'(src|href)="(?!data:)', report)
+    for fact in ("Spectral VMamba nano", "VMamba nano", "spectral-vmamba demo --epochs 1", "torch 2"):
+        assert fact in report
+    assert main(arguments) == 0, "a demo that has finished is measured again"
+    assert "going on from step 22" in capsys.readouterr().out

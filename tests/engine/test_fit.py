@@ -114,7 +114,7 @@ def test_no_number_in_the_loss_stops_and_names_the_pictures(tmp_path, monkeypatc
     save_checkpoint(first.folder / "last.safetensors", checkpoint.tensors, checkpoint.facts)
     before = (first.folder / "last.safetensors").read_bytes()
     assert before != good
-    with pytest.raises(TrainingError, match=r"the loss is not a finite number at step 6.*last good.*digits#\d+"):
+    with pytest.raises(TrainingError, match=r"the loss is not a finite number at step 6.*digits#\d+.*last good"):
         train(small(tmp_path), resume=True)
     assert (first.folder / "last.safetensors").read_bytes() == before
 

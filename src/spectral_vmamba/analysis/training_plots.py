@@ -44,7 +44,7 @@ def plot_confusion(scores: Scores, classes: Sequence[str], title: str) -> Figure
         axis.set_yticks(range(len(classes)), classes)
         for i, j in zip(*np.nonzero(counts), strict=True):
             dark = counts[i, j] > 0.5 * counts[i].sum()
-            axis.text(j, i, counts[i, j], ha="center", va="center", fontsize=8, color="white" if dark else "black")
+            axis.text(j, i, str(counts[i, j]), ha="center", va="center", fontsize=8, color="white" if dark else "black")
     axis.set_xlabel("taken for")
     axis.set_ylabel("is")
     axis.set_title(title, fontsize=11)

@@ -4,7 +4,8 @@ from spectral_vmamba.engine.config import OptimiserConfig, TrainConfig
 from spectral_vmamba.engine.evaluate import Certificate, Evaluation, certify, evaluate
 from spectral_vmamba.engine.predictor import Prediction, Predictor, load, load_timm
 from spectral_vmamba.engine.reporting import Bars, Silent
-from spectral_vmamba.engine.training import FitResult, TrainingError, fit
+from spectral_vmamba.engine.step import TrainingError
+from spectral_vmamba.engine.training import FitResult, fit
 
 __all__ = [
     "Bars",

@@ -1,0 +1,38 @@
+"""How far a run is: what a checkpoint tells beside the tensors."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from spectral_vmamba.engine.reporting import EpochReport
+
+
+@dataclass
+class RunState:
+    """`losses` is the sum over the steps of the epoch at hand; `best` the report of the best epoch, with `weights` (ema
+    or raw) and `top1`."""
+
+    step: int = 0
+    losses: float = 0.0
+    history: list[EpochReport] = field(default_factory=list)
+    best: dict[str, Any] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, stored: dict[str, Any]) -> "RunState":
+        history = [EpochReport(**report) for report in stored["history"]]
+        return cls(stored["step"], stored["losses"], history, stored["best"])
+
+    def take(self, report: EpochReport) -> bool:
+        """Note the end of an epoch; whether it was the best so far."""
+        self.losses = 0.0
+        self.history.append(report)
+        if self.best and report.best <= self.best["top1"]:
+            return False
+        averaged = report.ema is not None and report.ema >= report.raw
+        self.best = {**asdict(report), "weights": "ema" if averaged else "raw", "top1": report.best}
+        return True
+
+    def epochs_without_progress(self) -> int:
+        return len(self.history) - self.best["epoch"] if self.best else 0
