@@ -1,10 +1,15 @@
 """Spectral VMamba: rotation-invariant vision on CPU and GPU. Importing it registers its models with timm."""
 
+from typing import TYPE_CHECKING
+
 from spectral_vmamba._version import __version__
 from spectral_vmamba.models import SpectralConfig, SpectralVMamba, create_model, list_models
 from spectral_vmamba.ops.selective_scan import selective_scan
 from spectral_vmamba.ops.spectral import spectral_traversal
 from spectral_vmamba.ops.traversal import Traversal
+
+if TYPE_CHECKING:
+    from spectral_vmamba.engine import TrainConfig, certify, evaluate, fit, load
 
 _ENGINE = ("TrainConfig", "certify", "evaluate", "fit", "load")
 

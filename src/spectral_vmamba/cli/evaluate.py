@@ -3,6 +3,7 @@
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from jsonargparse import ArgumentParser, Namespace
 from rich.console import Console
@@ -65,7 +66,7 @@ def _predictors(config: Namespace):
 
     for run in config.runs:
         best = load(run, "best", config.device)
-        chosen = {"both": _available(best)}.get(config.weights, [config.weights])
+        chosen: list[Any] = _available(best) if config.weights == "both" else [config.weights]
         for weights in chosen:
             found = best if weights == "best" else load(run, weights, config.device)
             label = f"{found.name} ({Path(run).name}, {_WEIGHTS[weights]})"

@@ -8,7 +8,12 @@ from typing import Any
 
 import yaml
 from docstring_parser import parse_from_object
-from jsonargparse import ActionConfigFile, ArgumentParser, DefaultHelpFormatter, Namespace
+from jsonargparse import (
+    ActionConfigFile,  # pyright: ignore[reportPrivateImportUsage]
+    ArgumentParser,
+    DefaultHelpFormatter,
+    Namespace,
+)
 
 from spectral_vmamba.engine.config import TrainConfig
 

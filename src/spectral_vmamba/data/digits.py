@@ -1,5 +1,7 @@
 """The data set that needs no download: 1,797 real handwritten digits that ship inside scikit-learn."""
 
+from typing import Any
+
 import numpy as np
 
 from spectral_vmamba.data.packs import of_pixels
@@ -12,5 +14,5 @@ def digits() -> Pictures:
         from sklearn.datasets import load_digits
     except ImportError as error:
         raise ImportError(f"{error.name} brings the digits; pip install 'spectral-vmamba[train]'") from error
-    bunch = load_digits()
+    bunch: Any = load_digits()
     return of_pixels(np.rint(bunch.images * (255 / 16)), bunch.target, "digits", tuple(map(str, range(10))))

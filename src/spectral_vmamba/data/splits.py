@@ -28,8 +28,7 @@ def split_counts(pictures: Pictures, train_per_class: int, val_per_class: int, s
     if few:
         name, count = next(iter(few.items()))
         raise ValueError(f"{len(few)} classes have fewer than {wanted} pictures: {name} has {count}")
-    counts = dict.fromkeys(_counts(pictures), (train_per_class, val_per_class))
-    train, val = _divided(pictures, counts, seed)
+    train, val = _divided(pictures, {label: (train_per_class, val_per_class) for label in _counts(pictures)}, seed)
     return pictures.subset(train), pictures.subset(val)
 
 

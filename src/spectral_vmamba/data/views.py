@@ -43,7 +43,7 @@ class PixelView:
         from timm.data.transforms_factory import create_transform
 
         self.preprocessing = preprocessing
-        self.transform: Callable[[Image.Image], Tensor] = create_transform(
+        self.transform: Any = create_transform(
             preprocessing.size,
             crop_pct=preprocessing.crop,
             interpolation=preprocessing.interpolation,
@@ -95,7 +95,7 @@ class Augmentation:
         """Picture → augmented pixels. Draws from the shared generators: see `randomness.reseed`."""
         from timm.data.transforms_factory import create_transform
 
-        crop, colours, _ = create_transform(
+        transforms: Any = create_transform(
             preprocessing.size,
             is_training=True,
             scale=self.crop_scale,
@@ -107,6 +107,7 @@ class Augmentation:
             interpolation=preprocessing.interpolation,
             separate=True,
         )
+        crop, colours, _ = transforms
         _keep_one_bit(colours)
         turn = RandomTurn(self.turn) if self.turn else None
         return Steps(tuple(step for step in (crop, turn, colours, as_tensor) if step is not None))

@@ -80,7 +80,7 @@ def _digest(tensors: Mapping[str, Tensor]) -> str:
     digest = sha256()
     for name in sorted(tensors):
         digest.update(name.encode())
-        digest.update(memoryview(tensors[name].reshape(-1).view(torch.uint8).numpy()))
+        digest.update(tensors[name].reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from timm.optim import create_optimizer_v2
-from timm.scheduler import CosineLRScheduler
-from timm.utils import ModelEmaV3
+from timm.optim._optim_factory import create_optimizer_v2
+from timm.scheduler.cosine_lr import CosineLRScheduler
+from timm.utils.model_ema import ModelEmaV3
 from torch import Tensor, nn
 
 from spectral_vmamba.engine.checkpoint import Checkpoint, CheckpointError

@@ -49,7 +49,7 @@ class Predictor:
         """For files, bytes of files, PIL images, arrays (h, w, 3) or tensors (3, h, w) of 0 to 255; one or many."""
         if top < 1 or batch_size < 1:
             raise ValueError(f"expected top and batch_size of at least 1, got {top} and {batch_size}")
-        many = list(pictures) if isinstance(pictures, (list, tuple)) else [pictures]
+        many: list[Any] = list(pictures) if isinstance(pictures, (list, tuple)) else [pictures]
         view = self.preprocessing.pixels()
         found: list[Prediction] = []
         for start in range(0, len(many), batch_size):
@@ -87,9 +87,7 @@ def load(checkpoint: str | Path, weights: Weights = "best", device: str = "cpu")
         raise ValueError(f"{path} has no {chosen} weights; the run was made without averaging")
     model = build_model(config.model, _without_search(config.model, config.model_options), facts["classes"])
     load_weights(model, stored.part(chosen))
-    preprocessing = Preprocessing(
-        **{k: tuple(v) if isinstance(v, list) else v for k, v in facts["preprocessing"].items()}
-    )
+    preprocessing = Preprocessing.from_dict(facts["preprocessing"])
     return Predictor(
         config.model, model.to(device).eval(), tuple(facts["classes"]), preprocessing, torch.device(device), facts
     )

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import torch
 from timm.data.mixup import Mixup
-from timm.loss import LabelSmoothingCrossEntropy, SoftTargetCrossEntropy
+from timm.loss.cross_entropy import LabelSmoothingCrossEntropy, SoftTargetCrossEntropy
 from torch import Tensor
 
 from spectral_vmamba.data.images import normalise
