@@ -19,7 +19,7 @@ class Dying(Silent):
 
 folder, batch, dies = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "dies"
 try:
-    fit(small(folder, batch_size=batch, drop_path=0.0, epochs=3), reporter=Dying() if dies else Silent())
+    fit(small(folder, batch_size=batch, drop_path=0.0, epochs=5), reporter=Dying() if dies else Silent())
 except OSError as error:
     print("SAID:", error, file=sys.stderr)
     raise SystemExit(1)
@@ -46,7 +46,7 @@ def test_two_processes_have_the_loss_curve_of_one(script, tmp_path):
     small second moments enlarges in the first steps: a thousandth is far above that and far below a step's progress."""
     curves = {}
     for processes in (1, 2):
-        done = launched(script, tmp_path / str(processes), processes, 256 // processes)
+        done = launched(script, tmp_path / str(processes), processes, 64 // processes)
         assert done.returncode == 0, done.stderr
         curves[processes] = json.loads((tmp_path / str(processes) / "history.json").read_text())
     for one, two in zip(curves[1], curves[2], strict=True):
@@ -56,7 +56,7 @@ def test_two_processes_have_the_loss_curve_of_one(script, tmp_path):
 
 
 def test_a_process_that_dies_ends_the_job_with_a_message(script, tmp_path):
-    done = launched(script, tmp_path / "run", 2, 128, dies=True)
+    done = launched(script, tmp_path / "run", 2, 32, dies=True)
     assert done.returncode != 0
     assert "SAID: another process of this job died; go on with --resume" in done.stderr
     assert (tmp_path / "run" / "last.safetensors").exists()

@@ -8,20 +8,20 @@ from spectral_vmamba.analysis.scores import measure_scores
 from spectral_vmamba.analysis.sweep import inscribed_disk, measure_sweep, sweep_angles, turned_pixels
 from spectral_vmamba.data.digits import digits
 from spectral_vmamba.engine import Silent, certify, evaluate, fit, load, load_timm
-from tests.engine.runs import small
+from tests.engine.runs import VAL, small
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
-    return fit(small(folder, epochs=4, batch_size=64), reporter=Silent())
+    return fit(small(folder, epochs=4), reporter=Silent())
 
 
 @pytest.fixture(scope="module")
 def plain_run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("plain")
     options = {"widths": (8, 16), "depths": (1, 1)}
-    return fit(small(folder, model="vmamba_nano", model_options=options, epochs=4, batch_size=64), reporter=Silent())
+    return fit(small(folder, model="vmamba_nano", model_options=options, epochs=4), reporter=Silent())
 
 
 def test_scores_by_hand():
@@ -43,7 +43,7 @@ def test_scores_by_hand():
 def test_the_validation_accuracy_is_the_one_of_training(run):
     measured = evaluate(run.folder)
     assert measured.scores.top1 == run.best["top1"]
-    assert measured.scores.pictures == 359
+    assert measured.scores.pictures == VAL
 
 
 def test_quarter_turns_change_nothing(run):
@@ -56,7 +56,7 @@ def test_quarter_turns_change_nothing(run):
         assert [point.max_change for point in sweep.quarters] == [0, 0, 0]
         assert {point.accuracy for point in sweep.quarters} == {sweep.upright.accuracy}
     certificate = certify(run.folder)
-    assert (certificate.flips, certificate.max_change, certificate.pictures) == (0, 0.0, 359)
+    assert (certificate.flips, certificate.max_change, certificate.pictures) == (0, 0.0, VAL)
     assert certificate.holds
 
 

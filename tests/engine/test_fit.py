@@ -22,13 +22,13 @@ def train(config, **options):
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
-    return train(small(folder, epochs=6, batch_size=64))
+    return train(small(folder, epochs=8, batch_size=32))
 
 
 def test_it_learns(run):
     assert run.history[-1].loss < run.history[0].loss - 0.3
     assert run.best["top1"] > 0.3
-    assert len(run.history) == 6
+    assert len(run.history) == 8
 
 
 def test_the_folder_holds_everything(run):
@@ -36,9 +36,9 @@ def test_the_folder_holds_everything(run):
     assert stored["classes"] == list("0123456789")
     assert stored["versions"]["torch"] == torch.__version__
     assert stored["fingerprints"]["train"] != stored["fingerprints"]["val"]
-    assert TrainConfig.from_dict(stored["config"]).epochs == 6
-    assert yaml.safe_load((run.folder / "config.yaml").read_text())["batch_size"] == 64
-    assert len(json.loads((run.folder / "history.json").read_text())) == 6
+    assert TrainConfig.from_dict(stored["config"]).epochs == 8
+    assert yaml.safe_load((run.folder / "config.yaml").read_text())["batch_size"] == 32
+    assert len(json.loads((run.folder / "history.json").read_text())) == 8
 
 
 def test_the_same_seed_gives_the_same_bits_with_any_number_of_workers(tmp_path):
@@ -73,13 +73,13 @@ def test_an_existing_run_is_not_overwritten(run):
 
 
 def test_a_finished_run_has_nothing_left_to_do(run):
-    again = train(small(run.folder, epochs=6, batch_size=64), resume=True)
+    again = train(small(run.folder, epochs=8, batch_size=32), resume=True)
     assert again.history == run.history
 
 
 def test_going_on_keeps_the_settings(run):
     with pytest.raises(ValueError, match=r"seed = 0 \(now 5\)"):
-        train(small(run.folder, epochs=6, batch_size=64, seed=5), resume=True)
+        train(small(run.folder, epochs=8, batch_size=32, seed=5), resume=True)
 
 
 def test_weights_of_another_run_for_other_classes(run, tmp_path):

@@ -15,7 +15,7 @@ from spectral_vmamba.engine.interruption import Interrupted
 from tests.engine.runs import same_tensors, small
 
 # All augmentations, stochastic depth and averaging: everything that draws or remembers.
-EVERYTHING = {"augment": TrainConfig().augment, "drop_path": 0.2, "epochs": 5, "batch_size": 128, "workers": 1}
+EVERYTHING = {"augment": TrainConfig().augment, "drop_path": 0.2, "epochs": 5, "batch_size": 32, "workers": 1}
 
 _RUN = """
 import sys
@@ -92,7 +92,7 @@ def test_asked_to_stop_it_ends_after_the_step_with_its_state_saved(uninterrupted
     whole, _ = uninterrupted
     config = small(tmp_path, **EVERYTHING)
     handler = signal.getsignal(number)
-    with pytest.raises(Interrupted, match="stopped after step 14 of 55; go on with --resume") as stopped:
+    with pytest.raises(Interrupted, match="stopped after step 14 of 50; go on with --resume") as stopped:
         fit(config, reporter=Asking(number, 14))
     assert stopped.value.exit_code == 128 + number
     assert signal.getsignal(number) is handler

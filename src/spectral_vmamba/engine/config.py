@@ -47,7 +47,7 @@ class TrainConfig:
     crop: float | None = None
     """share of the short side that validation sees; the model's own unless given"""
     workers: int | None = None
-    """processes that prepare pictures; by default none for data in memory, else one a processor"""
+    """processes that prepare pictures; one for every processor, up to 8, unless given"""
     max_broken: float = 0.01
     """share of the training pictures that may be unreadable before training stops"""
     augment: Augmentation = field(default_factory=Augmentation)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from spectral_vmamba.data.packs import Pixels
 from spectral_vmamba.data.pictures import Pictures
 from spectral_vmamba.data.randomness import MODEL, generators_kept, reseed
 from spectral_vmamba.data.sources import training_data
@@ -23,6 +22,9 @@ from spectral_vmamba.engine.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
+
+
+_FEW = 500  # pictures that are read sooner than processes have started to read them
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class Setup:
     optimiser: Any
     pictures_per_step: int
     workers: int
+    val_workers: int
     fingerprints: dict[str, str]
 
 
@@ -56,6 +59,7 @@ def set_up(config: TrainConfig, folder: RunFolder) -> Setup:
     pictures_per_step = config.batch_size * accelerator.num_processes
     learner = Learner.of(model, config, min(pictures_per_step, len(train)))
     forward, optimiser = accelerator.prepare(model, learner.optimiser)
+    workers = _workers(config, accelerator.num_processes)
     if accelerator.is_main_process:
         folder.write_settings(config)
     return Setup(
@@ -67,7 +71,8 @@ def set_up(config: TrainConfig, folder: RunFolder) -> Setup:
         torch.compile(forward) if config.compile else forward,  # pyright: ignore[reportArgumentType]
         optimiser,
         pictures_per_step,
-        _workers(config, train, accelerator.num_processes),
+        workers,
+        workers if len(val) > _FEW else 0,
         {"train": train.fingerprint(), "val": val.fingerprint()},
     )
 
@@ -96,11 +101,10 @@ def _tracker(name: str) -> str | None:
     return None if name == "none" else name
 
 
-def _workers(config: TrainConfig, train: Pictures, processes: int) -> int:
+def _workers(config: TrainConfig, processes: int) -> int:
     if config.workers is not None:
         return config.workers
-    in_memory = isinstance(getattr(train.opener, "opener", train.opener), Pixels)
-    return 0 if in_memory else max(min((os.cpu_count() or 1) // processes, 8), 1)
+    return max(min((os.cpu_count() or 1) // processes, 8), 1)
 
 
 def _take_weights(model: torch.nn.Module, path: Path, classes: tuple[str, ...]) -> None:

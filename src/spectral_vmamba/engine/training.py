@@ -161,7 +161,7 @@ class _Run:
             setup.val,
             setup.preprocessing,
             self.config.batch_size,
-            setup.workers,
+            setup.val_workers,
             accelerator.device,
             accelerator.process_index,
             accelerator.num_processes,
