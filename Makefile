@@ -22,8 +22,9 @@ $(INSTALLED): pyproject.toml constraints.txt $(wildcard csrc/*)
 demo: $(INSTALLED)
 	$(BIN)/spectral-vmamba demo --output demo
 
+# One process for every processor, each with one thread, a file of tests at a time.
 test: $(INSTALLED)
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
 
 test-slow: $(INSTALLED)
 	$(BIN)/python -m pytest -m slow

@@ -9,9 +9,9 @@ from spectral_vmamba.ops.spectral import spectral_traversal
 from spectral_vmamba.ops.traversal import Traversal
 
 if TYPE_CHECKING:
-    from spectral_vmamba.engine import TrainConfig, certify, evaluate, fit, load
+    from spectral_vmamba.engine import TrainConfig, certify, evaluate, fit, load, recipe
 
-_ENGINE = ("TrainConfig", "certify", "evaluate", "fit", "load")
+_ENGINE = ("TrainConfig", "certify", "evaluate", "fit", "load", "recipe")
 
 
 def __getattr__(name: str):
@@ -43,6 +43,7 @@ __all__ = [
     "info",
     "list_models",
     "load",
+    "recipe",
     "selective_scan",
     "spectral_traversal",
 ]

@@ -142,4 +142,4 @@ def test_the_demo_writes_a_report_that_needs_nothing_else(tmp_path, capsys):
     for fact in ("Spectral VMamba nano", "VMamba nano", "spectral-vmamba demo --epochs 1", "torch 2"):
         assert fact in report
     assert main(arguments) == 0, "a demo that has finished is measured again"
-    assert "going on from step 22" in capsys.readouterr().out
+    assert "already finished its 22 steps" in capsys.readouterr().out

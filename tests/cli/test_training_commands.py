@@ -14,9 +14,9 @@ import pytest
 from PIL import Image
 
 from spectral_vmamba.cli import main
-from spectral_vmamba.cli.options import load_recipe, recipes
 from spectral_vmamba.data.digits import digits
 from spectral_vmamba.engine.config import TrainConfig
+from spectral_vmamba.engine.recipes import recipe, recipes
 
 SMALL = ["--model-options", '{"widths": [8, 16], "depths": [1, 1]}', "--tracker", "none", "--device", "cpu"]
 
@@ -59,7 +59,7 @@ def run(folder, tmp_path_factory):
 
 def test_the_recipes_say_what_they_are_for():
     assert set(recipes()) == {"paper", "laptop", "digits"}
-    paper = load_recipe("paper")
+    paper = recipe("paper")
     assert (paper.augment, paper.optimiser) == (TrainConfig().augment, TrainConfig().optimiser)
     assert (paper.epochs, paper.batch_size, paper.ema) == (300, 128, 0.9999)
 
@@ -92,7 +92,7 @@ def test_evaluate_writes_numbers_and_a_picture(run, folder, tmp_path, capsys):
     for fact in ("top-1", "calibration error", "averaged", "raw", "disk", "0/0/0"):
         assert fact in out
     numbers = json.loads((tmp_path / "evaluation.json").read_text())
-    assert numbers[0]["scores"]["pictures"] == 200
+    assert numbers[0]["scores"]["pictures"] == 40, "of the data a run learned from, only what it validated on"
     assert len(numbers[0]["sweeps"]) == 2
     assert Image.open(tmp_path / "rotations.png").size[0] > 500
 
@@ -103,6 +103,30 @@ def test_certify(run, folder, capsys):
     assert "200 pictures" in out
     assert "flipped predictions: 0" in out
     assert "the promise holds" in out
+
+
+def test_certify_takes_pictures_without_classes(run, folder, tmp_path, capsys):
+    for i, path in enumerate(sorted(folder.rglob("*.png"))[:5]):
+        (tmp_path / f"{i}.png").write_bytes(path.read_bytes())
+    (tmp_path / "bad.png").write_bytes(b"no picture")
+    assert main(["certify", str(run), "--data", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert "5 pictures" in out
+    assert "1 more could not be read" in out
+
+
+def test_a_run_is_found_from_elsewhere(run, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["evaluate", str(run), "--weights", "best"]) == 0
+    assert "the validation part of" in capsys.readouterr().out
+
+
+def test_weights_that_do_not_fit_a_model_are_said(run, folder, capsys):
+    options = ["--model", "resnet10t", "--data", str(folder), "--checkpoint"]
+    assert main(["evaluate", *options, str(run / "best.safetensors")]) == 1
+    assert "named without --model" in capsys.readouterr().err
+    assert main(["evaluate", *options, "none.safetensors"]) == 1
+    assert "no weights at none.safetensors" in capsys.readouterr().err
 
 
 def test_certify_ends_with_1_where_the_promise_is_broken(folder, tmp_path, capsys):

@@ -147,7 +147,7 @@ def test_one_class_is_no_task(tmp_path):
 def test_an_output_folder_that_cannot_be_written_is_said_before_any_work(tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(OSError, match="cannot write to the output folder"):
-        train(small(tmp_path / "file" / "run"))
+        train(replace(small(tmp_path / "run"), output=str(tmp_path / "file" / "run")))
 
 
 def test_changed_pictures_are_noticed_when_going_on(tmp_path):

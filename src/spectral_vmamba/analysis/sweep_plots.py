@@ -13,15 +13,17 @@ def plot_sweeps(sweeps: Sequence[Sweep], title: str = "What turning the pictures
     figure = Figure(figsize=(11, 4.8), layout="constrained")
     accuracy, agreement = figure.subplots(1, 2, sharey=True)
     for sweep in sweeps:
-        angles = [point.angle for point in sweep.points]
+        points = [*sweep.points, sweep.points[0]]
+        angles = [*(point.angle for point in sweep.points), 360]
         label = _label(sweep, sweeps)
-        accuracy.plot(angles, [100 * point.accuracy for point in sweep.points], marker="o", markersize=3.5, label=label)
-        agreement.plot(angles, [100 * point.agreement for point in sweep.points], marker="o", markersize=3.5)
+        accuracy.plot(angles, [100 * point.accuracy for point in points], marker="o", markersize=3.5, label=label)
+        agreement.plot(angles, [100 * point.agreement for point in points], marker="o", markersize=3.5)
     for axis, what in ((accuracy, "accuracy [%]"), (agreement, "same prediction as unturned [%]")):
         axis.set_xticks(range(0, 361, 45))
         axis.set_xlabel("turn of the picture [degrees]")
         axis.set_ylabel(what)
         axis.set_ylim(0, 102)
+        axis.tick_params(labelleft=True)
         axis.grid(alpha=0.3)
     figure.legend(frameon=False, loc="outside lower center", ncols=2)
     figure.suptitle(title, fontsize=12)

@@ -32,7 +32,8 @@ def run(config: Namespace) -> int:
     verdict = "the promise holds" if certificate.holds else "the promise is BROKEN"
     console.print(
         f"{certificate.name}: {certificate.pictures:,} pictures, each turned by 90, 180 and 270°\n"
-        f"flipped predictions: {certificate.flips}\n"
+        + (f"{certificate.broken} more could not be read and are left out\n" if certificate.broken else "")
+        + f"flipped predictions: {certificate.flips}\n"
         f"largest change of a probability: {certificate.max_change:.3g} (allowed: {certificate.tolerance:g})\n"
         f"{verdict}",
         markup=False,

@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.progress import track
 
 from spectral_vmamba.analysis import measure_traversal, plot_traversals
-from spectral_vmamba.cli.options import load_recipe
 from spectral_vmamba.cli.progress import bars
 from spectral_vmamba.data import photographs, resize
 from spectral_vmamba.models import SpectralConfig, SpectralEmbedding, stem_normalisation
@@ -67,11 +66,11 @@ def run(config: Namespace) -> int:
 def _subject(model: str, label: str, config: Namespace, folder: Path, console: Console):
     from spectral_vmamba.analysis.comparison_report import Subject
     from spectral_vmamba.analysis.training_plots import LearningCurve
-    from spectral_vmamba.engine import Bars, certify, evaluate, fit, load
+    from spectral_vmamba.engine import Bars, certify, evaluate, fit, load, recipe
 
     console.rule(label)
     run = folder / "runs" / f"{model}-{config.epochs}-epochs-seed-{config.seed}"
-    settings = load_recipe("digits", model=model, epochs=config.epochs, seed=config.seed, output=str(run))
+    settings = recipe("digits", model=model, epochs=config.epochs, seed=config.seed, output=str(run))
     result = fit(settings, resume=True, reporter=Bars(console))
     predictor = replace(load(run), name=label)
     with bars(console) as progress:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from spectral_vmamba.analysis.sweep import FILLS
-from spectral_vmamba.cli.progress import bars
+from spectral_vmamba.cli.progress import bars, tables
 
 _DESCRIPTION = f"""{__doc__}
 
@@ -25,7 +25,12 @@ def parser() -> ArgumentParser:
     parser = ArgumentParser(description=_DESCRIPTION)
     parser.add_argument("runs", nargs="*", type=str, help="checkpoints, or folders of runs")
     parser.add_argument("--data", type=str | None, default=None, help="pictures; those of the run unless given")
-    parser.add_argument("--weights", choices=["best", "ema", "raw", "both"], default="both", help="averaged or raw")
+    parser.add_argument(
+        "--weights",
+        choices=["best", "ema", "raw", "both"],
+        default="both",
+        help="averaged (ema), raw, or best: what validated better",
+    )
     parser.add_argument("--model", type=str | None, default=None, help="a model of timm's, in place of a run")
     parser.add_argument("--checkpoint", type=str | None, default=None, help="weights of --model; timm's unless given")
     parser.add_argument("--rotations", type=float | None, default=None, help="degrees between turns; none unless given")
@@ -44,7 +49,9 @@ def run(config: Namespace) -> int:
         raise ValueError("name at least one run or checkpoint, or a model by --model")
     if config.batch_size < 1:
         raise ValueError(f"expected --batch-size of at least 1, got {config.batch_size}")
-    console = Console()
+    console = tables()
+    if config.output:
+        Path(config.output).mkdir(parents=True, exist_ok=True)  # before the work, not after it
     evaluations = []
     with bars(console) as progress:
         for predictor in _predictors(config):
@@ -69,7 +76,7 @@ def _predictors(config: Namespace):
         chosen: list[Any] = _available(best) if config.weights == "both" else [config.weights]
         for weights in chosen:
             found = best if weights == "best" else load(run, weights, config.device)
-            label = f"{found.name} ({Path(run).name}, {_WEIGHTS[weights]})"
+            label = f"{Path(run).stem}, {_WEIGHTS[weights]} ({found.name})"
             yield replace(found, name=label)
     if config.model:
         if not config.data:
@@ -78,7 +85,7 @@ def _predictors(config: Namespace):
         yield load_timm(config.model, classes, config.checkpoint, config.device)
 
 
-_WEIGHTS = {"ema": "averaged", "raw": "raw", "best": "best"}
+_WEIGHTS = {"ema": "averaged weights", "raw": "raw weights", "best": "best weights"}
 
 
 def _available(best) -> list[str]:
@@ -86,19 +93,24 @@ def _available(best) -> list[str]:
 
 
 def _show(evaluations, console: Console) -> None:
-    table = Table("", "pictures", "top-1", "top-5", "calibration error", "worst class")
+    several = any(len(each.classes) > 5 for each in evaluations)
+    table = _folding("", "pictures", "top-1", *(["top-5"] if several else []), "calibration error", "worst class")
     for each in evaluations:
         scores = each.scores
-        worst = min(score for score in scores.per_class if score is not None)
-        cells = (f"{share:.2%}" for share in (scores.top1, scores.top5, scores.calibration_error, worst))
+        share, worst = min((s, name) for s, name in zip(scores.per_class, each.classes, strict=True) if s is not None)
+        top5 = [f"{scores.top5:.2%}"] if several else []
+        cells = [f"{scores.top1:.2%}", *top5, f"{scores.calibration_error:.2%}", f"{share:.2%} ({worst})"]
         table.add_row(each.name, f"{scores.pictures:,}", *cells)
+    for told in dict.fromkeys(each.data for each in evaluations):
+        console.print(f"measured on {told}", markup=False, highlight=False, soft_wrap=True)
     console.print(table, highlight=False)
     for each in evaluations:
         if each.broken:
-            console.print(f"left out, since they cannot be read: {', '.join(each.broken)}", markup=False)
+            some = ", ".join(each.broken[:10]) + (", …" if len(each.broken) > 10 else "")
+            console.print(f"{len(each.broken)} pictures cannot be read and are left out: {some}", markup=False)
     if not any(each.sweeps for each in evaluations):
         return
-    turns = Table("turned", "corners", "at 0°", "at 90/180/270°", "flips there", "mean", "worst", "worst agreement")
+    turns = _folding("turned", "corners", "at 0°", "at 90/180/270°", "flips there", "mean", "worst", "least agreement")
     for sweep in (sweep for each in evaluations for sweep in each.sweeps):
         worst = sweep.worst
         turns.add_row(
@@ -112,17 +124,27 @@ def _show(evaluations, console: Console) -> None:
             f"{min(point.agreement for point in sweep.points):.2%}",
         )
     console.print(turns, highlight=False)
+    console.print(
+        "Flips: predictions that differ from those of the unturned picture; agreement: the share that do not."
+    )
+
+
+def _folding(*headings: str) -> Table:
+    table = Table()
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
+    return table
 
 
 def _write(evaluations, folder: Path, console: Console) -> None:
     from spectral_vmamba.analysis.sweep_plots import plot_sweeps
 
-    folder.mkdir(parents=True, exist_ok=True)
     numbers = json.dumps([asdict(each) for each in evaluations], indent=1, ensure_ascii=False)
     (folder / "evaluation.json").write_text(numbers + "\n", encoding="utf-8")
     written = [folder / "evaluation.json"]
     sweeps = [sweep for each in evaluations for sweep in each.sweeps]
     if sweeps:
-        plot_sweeps(sweeps).savefig(folder / "rotations.png", dpi=110)
+        shown = f"{evaluations[0].scores.pictures:,} pictures of {Path(evaluations[0].data).name}, turned"
+        plot_sweeps(sweeps, shown).savefig(folder / "rotations.png", dpi=110)
         written.append(folder / "rotations.png")
     console.print(f"wrote {', '.join(map(str, written))}", markup=False, highlight=False, soft_wrap=True)

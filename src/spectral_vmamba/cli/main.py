@@ -1,5 +1,6 @@
 """`spectral-vmamba`: dispatches to the subcommands and turns expected errors into one clear line."""
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -38,6 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     errors = Console(stderr=True)
     try:
         return _COMMANDS[config.subcommand].run(config[config.subcommand])
+    except BrokenPipeError:  # whoever read the output has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
     except (ValueError, OSError, ImportError, ArithmeticError) as error:
         errors.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
         return 1

@@ -7,6 +7,7 @@ from rich.table import Table
 
 from spectral_vmamba.analysis.author_rules import RULES
 from spectral_vmamba.analysis.catalogue import as_markdown, catalogue, cells
+from spectral_vmamba.cli.progress import tables
 
 
 def parser() -> ArgumentParser:
@@ -17,7 +18,7 @@ def parser() -> ArgumentParser:
 
 
 def run(config: Namespace) -> int:
-    console, errors = Console(), Console(stderr=True)
+    console, errors = tables(), Console(stderr=True)
     if config.num_classes < 1:
         raise ValueError(f"expected --num-classes of at least 1, got {config.num_classes}")
     rows = catalogue(config.num_classes, lambda models: track(models, "counting", console=errors, transient=True))

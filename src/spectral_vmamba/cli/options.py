@@ -6,7 +6,6 @@ from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
 from docstring_parser import parse_from_object
 from jsonargparse import (
     ActionConfigFile,  # pyright: ignore[reportPrivateImportUsage]
@@ -15,11 +14,7 @@ from jsonargparse import (
     Namespace,
 )
 
-from spectral_vmamba.engine.config import TrainConfig
-
-_HERE = Path(__file__).resolve()
-# Beside the package once installed, at the top of the repository before.
-_RECIPE_FOLDERS = (_HERE.parents[1] / "recipes", _HERE.parents[3] / "recipes")
+from spectral_vmamba.engine.recipes import recipes
 
 
 class Teaching(RawDescriptionHelpFormatter, DefaultHelpFormatter):
@@ -58,13 +53,6 @@ def settings_from(kind: type, config: Namespace) -> Any:
     return kind(**values)
 
 
-def recipes() -> dict[str, Path]:
-    found = {}
-    for folder in reversed(_RECIPE_FOLDERS):
-        found |= {path.stem: path for path in sorted(folder.glob("*.yaml"))}
-    return found
-
-
 class RecipeFile(ActionConfigFile):
     """A YAML file of settings, or the name of one that comes with the package."""
 
@@ -75,11 +63,3 @@ class RecipeFile(ActionConfigFile):
         elif not Path(str(values)).is_file():
             parser.error(f"no recipe {values!r}: neither a file nor one of {', '.join(known)}")
         return super().__call__(parser, cfg, values, option_string)
-
-
-def load_recipe(name: str, **changes: Any) -> TrainConfig:
-    """A recipe that comes with the package, with some values changed."""
-    recipe = yaml.safe_load(recipes()[name].read_text(encoding="utf-8"))
-    usual = TrainConfig().as_dict()
-    groups = {key: {**usual[key], **recipe.get(key, {})} for key in ("augment", "optimiser")}
-    return TrainConfig.from_dict({**usual, **recipe, **groups, **changes})

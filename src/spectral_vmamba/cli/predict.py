@@ -9,6 +9,7 @@ from jsonargparse import ArgumentParser, Namespace
 from rich.console import Console
 from rich.table import Table
 
+from spectral_vmamba.cli.progress import tables
 from spectral_vmamba.data.finding import find_pictures
 
 _DESCRIPTION = f"""{__doc__}
@@ -41,6 +42,8 @@ def run(config: Namespace) -> int:
     names = config.pictures
     if "-" in names:
         names = [name for name in names if name != "-"] + [line.strip() for line in sys.stdin if line.strip()]
+    if not names:
+        raise ValueError("no pictures are named on standard input")
     errors = Console(stderr=True)
     failed: list[str] = []
 
@@ -61,11 +64,14 @@ def run(config: Namespace) -> int:
 
 
 def _table(rows: Iterable[dict]) -> None:
-    table = Table("picture", "class", "probability", "then")
+    table = Table()
+    for heading in ("picture", "class", "probability", "then"):
+        table.add_column(heading, overflow="fold")
     for row in rows:
         named = [f"{name} {share:.1%}" for name, share in zip(row["classes"], row["probabilities"], strict=True)]
         table.add_row(row["file"], row["classes"][0], f"{row['probabilities'][0]:.1%}", ", ".join(named[1:]))
-    Console().print(table, highlight=False, markup=False)
+    if table.row_count:
+        tables().print(table, highlight=False, markup=False)
 
 
 def _json_lines(rows: Iterable[dict]) -> None:

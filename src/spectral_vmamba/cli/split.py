@@ -21,7 +21,9 @@ def parser() -> ArgumentParser:
     parser = ArgumentParser(description=_DESCRIPTION)
     parser.add_argument("folder", type=str, help="one folder for every class in it")
     parser.add_argument("-o", "--output", type=str, default="split.csv", help="the table to write")
-    parser.add_argument("--train-per-class", type=int | None, default=None, help="pictures of every class to train on")
+    parser.add_argument(
+        "--train-per-class", type=int | None, default=None, help="of every class to train on; the rest unless given"
+    )
     parser.add_argument("--val-per-class", type=int | None, default=None, help="pictures of every class to validate on")
     parser.add_argument("--val-fraction", type=float, default=0.2, help="share to validate on, in place of counts")
     parser.add_argument("--seed", type=int, default=0, help="of the shuffle")
@@ -38,10 +40,10 @@ def run(config: Namespace) -> int:
     pictures = read_folder(folder).get("all")
     if pictures is None:
         raise ValueError(f"{folder} already has train and val")
-    if config.train_per_class is None and config.val_per_class is None:
+    if config.val_per_class is None:
+        if config.train_per_class is not None:
+            raise ValueError("--train-per-class also needs --val-per-class")
         parts = split_fraction(pictures, config.val_fraction, config.seed)
-    elif config.train_per_class is None or config.val_per_class is None:
-        raise ValueError("expected both --train-per-class and --val-per-class, or neither")
     else:
         parts = split_counts(pictures, config.train_per_class, config.val_per_class, config.seed)
     table.parent.mkdir(parents=True, exist_ok=True)

@@ -3,8 +3,9 @@
 from jsonargparse import ArgumentParser, Namespace
 from rich.console import Console
 
-from spectral_vmamba.cli.options import RecipeFile, add_fields, recipes, settings_from
+from spectral_vmamba.cli.options import RecipeFile, add_fields, settings_from
 from spectral_vmamba.engine.config import TrainConfig
+from spectral_vmamba.engine.recipes import recipes
 
 _DESCRIPTION = f"""{__doc__}
 

@@ -33,6 +33,16 @@ def pictures_below(folder: Path) -> list[Path]:
     return sorted(path for path in found if not any(part.startswith(".") for part in path.relative_to(folder).parts))
 
 
+def unlabelled(folder: Path) -> Pictures:
+    """All pictures below a folder, whatever they show."""
+    paths = pictures_below(folder)
+    if not paths:
+        raise ValueError(f"no pictures found in {folder}")
+    names = [str(path.relative_to(folder)) for path in paths]
+    sizes = [path.stat().st_size for path in paths]
+    return Pictures(("picture",), np.zeros(len(paths), dtype=np.int64), names, sizes, Files([str(p) for p in paths]))
+
+
 def read_folder(folder: Path) -> dict[str, Pictures]:
     """`train/` and `val/` with a folder for every class in each, or the folders of the classes themselves."""
     below = {entry.name.lower(): entry for entry in sorted(folder.iterdir()) if entry.is_dir()}
@@ -49,8 +59,10 @@ def _classes_of(folder: Path) -> Pictures:
     found = {name: pictures_below(folder / name) for name in classes}
     classes = [name for name in classes if found[name]]
     if not classes:
+        loose = len(pictures_below(folder))
+        there = f"{loose} pictures in {folder}, but not in folders of classes" if loose else f"no pictures in {folder}"
         raise ValueError(
-            f"no pictures found in {folder}; expected one folder for every class with pictures in it "
+            f"{there}; expected one folder for every class with pictures in it "
             f"({', '.join(SUFFIXES)}), as in {folder}/cat/1.jpg"
         )
     paths = [path for name in classes for path in found[name]]

@@ -45,7 +45,7 @@ class Pictures:
         used = sorted({self.classes[label] for label in np.unique(self.labels)})
         unknown = [name for name in used if name not in classes]
         if unknown:
-            raise ValueError(f"{why}: the class {unknown[0]!r} is not among {_listed(classes)}")
+            raise ValueError(f"{why}: the class {unknown[0]!r} is not among {listed(classes)}")
         number = {name: i for i, name in enumerate(classes)}
         table = np.array([number.get(name, -1) for name in self.classes], dtype=np.int64)
         return replace(self, classes=tuple(classes), labels=table[self.labels])
@@ -67,6 +67,6 @@ class _Chosen:
         return self.opener(int(self.index[i]))
 
 
-def _listed(classes: Sequence[str], most: int = 8) -> str:
+def listed(classes: Sequence[str], most: int = 8) -> str:
     shown = ", ".join(map(repr, classes[:most]))
     return f"{shown} and {len(classes) - most} more" if len(classes) > most else shown

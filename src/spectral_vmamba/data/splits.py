@@ -19,11 +19,15 @@ def split_fraction(pictures: Pictures, val_fraction: float, seed: int) -> tuple[
     return pictures.subset(train), pictures.subset(val)
 
 
-def split_counts(pictures: Pictures, train_per_class: int, val_per_class: int, seed: int) -> tuple[Pictures, Pictures]:
-    """So many pictures of every class for each part; the mini-ImageNet protocol is 500 and 100 of each of 100."""
-    if train_per_class < 1 or val_per_class < 1:
+def split_counts(
+    pictures: Pictures, train_per_class: int | None, val_per_class: int, seed: int
+) -> tuple[Pictures, Pictures]:
+    """So many pictures of every class for each part (None: all others to train on); the mini-ImageNet protocol is 500
+    and 100 of each of 100."""
+    least = 1 if train_per_class is None else train_per_class
+    if least < 1 or val_per_class < 1:
         raise ValueError(f"expected at least 1 picture a class in each part, got {train_per_class} and {val_per_class}")
-    wanted = train_per_class + val_per_class
+    wanted = least + val_per_class
     few = {pictures.classes[label]: count for label, count in _counts(pictures).items() if count < wanted}
     if few:
         name, count = next(iter(few.items()))

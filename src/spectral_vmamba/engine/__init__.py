@@ -3,6 +3,7 @@
 from spectral_vmamba.engine.config import OptimiserConfig, TrainConfig
 from spectral_vmamba.engine.evaluate import Certificate, Evaluation, certify, evaluate
 from spectral_vmamba.engine.predictor import Prediction, Predictor, load, load_timm
+from spectral_vmamba.engine.recipes import recipe
 from spectral_vmamba.engine.reporting import Bars, Silent
 from spectral_vmamba.engine.step import TrainingError
 from spectral_vmamba.engine.training import FitResult, fit
@@ -23,4 +24,5 @@ __all__ = [
     "fit",
     "load",
     "load_timm",
+    "recipe",
 ]

@@ -24,6 +24,6 @@ class BrokenPictures:
             more = f" and {len(names) - 10} more" if len(names) > 10 else ""
             raise ValueError(
                 f"{len(names)} of {len(self.pictures)} training pictures cannot be read, more than "
-                f"{self.largest_share:.2%} (max_broken): {', '.join(names[:10])}{more}; "
-                f"all in {self.folder.path / 'broken.txt'}"
+                f"{self.largest_share:.2%} : {', '.join(names[:10])}{more}; "
+                f"all in {self.folder.path / 'broken.txt'}. Remove them, or allow more by --max-broken"
             )

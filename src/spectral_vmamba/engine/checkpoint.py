@@ -41,7 +41,10 @@ def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[st
     header = {**facts, "kind": KIND, "format": FORMAT, "sha256": _digest(plain)}
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
+        temporary.touch()
+        mode = temporary.stat().st_mode  # save_file makes files that only their owner can read
         save_file(plain, temporary, metadata={"spectral_vmamba": json.dumps(header, ensure_ascii=False)})
+        os.chmod(temporary, mode)
         _flush(temporary)
         os.replace(temporary, path)
         _flush(path.parent)
@@ -56,6 +59,16 @@ def remove_leftovers(folder: Path) -> None:
     """Temporary files of writers that were killed."""
     for temporary in folder.glob(".*.safetensors.*.tmp"):
         temporary.unlink(missing_ok=True)
+
+
+def checkpoint_path(path: str | Path) -> Path:
+    """A checkpoint's file, of the best epoch if the folder of a run is named."""
+    path = Path(path)
+    if not path.is_dir():
+        return path
+    if not (path / "best.safetensors").exists() and (path / "last.safetensors").exists():
+        raise ValueError(f"the run in {path} has not finished an epoch yet; go on with it by --resume")
+    return path / "best.safetensors"
 
 
 def load_checkpoint(path: Path) -> Checkpoint:

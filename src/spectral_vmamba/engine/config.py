@@ -1,6 +1,7 @@
 """Everything a training run is decided by, as values. The defaults are the paper's recipe."""
 
-from dataclasses import asdict, dataclass, field
+import os
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from spectral_vmamba.data.views import Augmentation
@@ -98,6 +99,13 @@ class TrainConfig:
         parts = {"augment": Augmentation, "optimiser": OptimiserConfig}
         made = {name: kind(**_tuples(stored[name])) for name, kind in parts.items()}
         return cls(**{**stored, **made})
+
+
+def with_absolute_paths(config: TrainConfig) -> TrainConfig:
+    """Files and folders by their whole paths, so that a run finds its pictures from wherever it is used."""
+    names = ("data", "val_data", "initial")
+    paths = {name: getattr(config, name) for name in names}
+    return replace(config, **{name: os.path.abspath(p) for name, p in paths.items() if p and os.path.exists(p)})
 
 
 def _tuples(stored: dict[str, Any]) -> dict[str, Any]:

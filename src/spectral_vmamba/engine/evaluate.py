@@ -1,17 +1,18 @@
 """Measuring a trained classifier: upright, at every angle, and whether its promise about quarter turns holds."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from spectral_vmamba.analysis.scores import Scores, measure_scores
 from spectral_vmamba.analysis.sweep import Fill, Sweep, measure_sweep, sweep_angles
+from spectral_vmamba.data.folders import unlabelled
 from spectral_vmamba.data.loading import Batch
 from spectral_vmamba.data.pictures import Pictures
 from spectral_vmamba.data.sources import training_data, validation_data
 from spectral_vmamba.engine.answers import answers, pixel_batches
-from spectral_vmamba.engine.config import TrainConfig
+from spectral_vmamba.engine.config import TrainConfig, with_absolute_paths
 from spectral_vmamba.engine.predictor import Predictor, load
 
 Progress = Callable[[Iterable[Any], str, int], Iterable[Any]]  # items, what is done, how many
@@ -28,6 +29,7 @@ class Evaluation:
 
     name: str
     data: str
+    classes: tuple[str, ...]
     scores: Scores
     sweeps: list[Sweep]
     broken: list[str]
@@ -42,6 +44,7 @@ class Certificate:
     flips: int
     max_change: float
     tolerance: float
+    broken: int = 0  # pictures that could not be read
 
     @property
     def holds(self) -> bool:
@@ -72,16 +75,16 @@ def evaluate(
         progress=lambda items: progress(items, f"{predictor.name}, upright", batches),
     )
     sweeps = []
-    for fill in fills if rotations else ():
+    for fill in fills if rotations is not None else ():
         shown = progress(
             pixel_batches(pictures, predictor.preprocessing, batch_size, workers),
             f"{predictor.name}, turned, {fill}",
             batches,
         )
-        angles = sweep_angles(rotations or 0)
+        angles = sweep_angles(rotations or 0.0)
         sweeps.append(measure_sweep(predictor.name, predictor.probabilities, _pairs(shown), angles, fill))
     broken = [pictures.names[i] for i in said.broken]
-    return Evaluation(predictor.name, told, measure_scores(said.logits, said.labels), sweeps, broken)
+    return Evaluation(predictor.name, told, predictor.classes, measure_scores(said.logits, said.labels), sweeps, broken)
 
 
 def certify(
@@ -95,7 +98,7 @@ def certify(
     """Do quarter turns leave every answer alone? A change of probabilities up to `tolerance` (single precision rounds
     at 6e-8 of every sum) is still no change."""
     predictor = classifier if isinstance(classifier, Predictor) else load(classifier)
-    pictures, _ = pictures_for(predictor, data)
+    pictures = _any_pictures(predictor, data)
     shown = pixel_batches(pictures, predictor.preprocessing, batch_size, workers)
     shown = progress(shown, "quarter turns", -(-len(pictures) // batch_size))
     sweep = measure_sweep(predictor.name, predictor.probabilities, _pairs(shown), (90.0, 180.0, 270.0))
@@ -105,20 +108,30 @@ def certify(
         sum(point.flips for point in sweep.points),
         max(point.max_change for point in sweep.points),
         tolerance,
+        len(pictures) - sweep.points[0].pictures,
     )
 
 
+def _any_pictures(predictor: Predictor, data: str | Pictures | None) -> Pictures:
+    """Labels do not matter here: a folder may hold pictures in any way."""
+    if isinstance(data, str) and Path(data).is_dir():
+        return unlabelled(Path(data))
+    return pictures_for(predictor, data)[0]
+
+
 def pictures_for(predictor: Predictor, data: str | Pictures | None) -> tuple[Pictures, str]:
-    """Pictures numbered by the classifier's classes, and what to call them. None: those its run validated on."""
+    """Pictures numbered by the classifier's classes, and what to call them. None, or the data that its run learned
+    from: the part that the run validated on."""
     if isinstance(data, Pictures):
         return data.with_classes(predictor.classes, "the pictures do not fit the classifier"), "given pictures"
-    if data is None:
-        if "config" not in predictor.facts:
-            raise ValueError(f"{predictor.name} does not come from a run of ours: say which data to measure it on")
-        config = TrainConfig.from_dict(predictor.facts["config"])
+    config = TrainConfig.from_dict(predictor.facts["config"]) if "config" in predictor.facts else None
+    if data is None and config is None:
+        raise ValueError(f"{predictor.name} does not come from a run of ours: say which data to measure it on")
+    if config is not None and (data is None or with_absolute_paths(replace(config, data=data)).data == config.data):
         _, pictures = training_data(config.data, config.val_data, config.val_fraction, config.seed)
         told = f"the validation part of {config.data}"
     else:
+        assert data is not None
         pictures, told = validation_data(data), data
     return pictures.with_classes(predictor.classes, f"{told} does not fit the classifier"), told
 

@@ -12,9 +12,10 @@ from PIL import Image
 from torch import Tensor, nn
 
 from spectral_vmamba.data.images import normalise, read_picture
+from spectral_vmamba.data.pictures import listed
 from spectral_vmamba.data.views import Preprocessing
 from spectral_vmamba.engine.building import build_model, preprocessing_of
-from spectral_vmamba.engine.checkpoint import load_checkpoint
+from spectral_vmamba.engine.checkpoint import checkpoint_path, load_checkpoint
 from spectral_vmamba.engine.config import TrainConfig
 from spectral_vmamba.engine.learner import load_weights
 from spectral_vmamba.models import create_model
@@ -76,9 +77,7 @@ def load(checkpoint: str | Path, weights: Weights = "best", device: str = "cpu")
 
     `weights` are the averaged (ema) or the plain (raw) ones; best is what validated better.
     """
-    path = Path(checkpoint)
-    if path.is_dir():
-        path = path / "best.safetensors"
+    path = checkpoint_path(checkpoint)
     stored = load_checkpoint(path)
     facts = stored.facts
     config = TrainConfig.from_dict(facts["config"])
@@ -98,7 +97,17 @@ def load_timm(
 ) -> Predictor:
     """Any model of timm's registry, with timm's own weights or a file of them (safetensors, or a state_dict)."""
     options: dict[str, Any] = {"checkpoint_path": str(checkpoint)} if checkpoint else {"pretrained": True}
-    model = create_model(name, num_classes=len(classes), **options)
+    if checkpoint and not Path(checkpoint).is_file():
+        raise FileNotFoundError(f"no weights at {checkpoint}")
+    try:
+        model = create_model(name, num_classes=len(classes), **options)
+    except RuntimeError as error:
+        raise ValueError(
+            f"{checkpoint or 'the published weights'} do not fit {name} with the classes {listed(classes)}. "
+            f"A checkpoint of a run of ours is named without --model. {str(error)[:500]}"
+        ) from error
+    except OSError as error:
+        raise OSError(f"cannot fetch the weights of {name}; name a file of them by --checkpoint. {error}") from error
     return Predictor(name, model.to(device).eval(), tuple(classes), preprocessing_of(model), torch.device(device), {})
 
 
@@ -108,8 +117,9 @@ def as_picture(picture: Picture) -> Image.Image:
     if isinstance(picture, Image.Image):
         return picture.convert("RGB")
     if isinstance(picture, Tensor):
-        picture = picture.detach().cpu().numpy()
-        picture = np.moveaxis(picture, 0, -1) if picture.ndim == 3 else picture
+        if picture.dtype != torch.uint8 or picture.ndim != 3:
+            raise ValueError(f"expected a tensor (3, h, w) of uint8, got {picture.dtype} {tuple(picture.shape)}")
+        picture = np.moveaxis(picture.detach().cpu().numpy(), 0, -1)
     if picture.dtype != np.uint8 or picture.ndim not in (2, 3):
         raise ValueError(
             f"expected one picture of uint8 values, (h, w), (h, w, 3) as an array or (3, h, w) as a tensor; got "

@@ -77,6 +77,7 @@ class Bars:
             TimeRemainingColumn(),
             console=self.console,
             transient=True,
+            disable=not self.console.is_terminal,
         )
         self.task = self.progress.add_task("steps", total=steps, completed=done, loss="–", speed="–")
         self.progress.start()

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from spectral_vmamba.engine.checkpoint import Checkpoint, load_checkpoint, remove_leftovers
+from spectral_vmamba.engine.checkpoint import Checkpoint, CheckpointError, load_checkpoint, remove_leftovers
 from spectral_vmamba.engine.config import TrainConfig
 
 # Settings that do not change what is learned, and so may change when a run goes on.
@@ -65,7 +65,12 @@ class RunFolder:
             raise ValueError(
                 f"{self.path} already holds a run; go on with it by --resume (resume=True), or choose another output"
             )
-        return load_checkpoint(self.last)
+        try:
+            return load_checkpoint(self.last)
+        except CheckpointError as error:
+            raise CheckpointError(
+                f"{error}; begin a new run, from the best epoch with --initial {self.best}"
+            ) from error
 
 
 def settings_to_go_on(config: TrainConfig, checkpoint: Checkpoint, where: Path) -> TrainConfig:

@@ -15,7 +15,7 @@ from spectral_vmamba.data.randomness import MODEL, generators_kept, reseed
 from spectral_vmamba.data.sources import training_data
 from spectral_vmamba.data.views import Preprocessing
 from spectral_vmamba.engine.building import build_model, preprocessing_of
-from spectral_vmamba.engine.checkpoint import load_checkpoint
+from spectral_vmamba.engine.checkpoint import checkpoint_path, load_checkpoint
 from spectral_vmamba.engine.config import TrainConfig
 from spectral_vmamba.engine.learner import Learner
 from spectral_vmamba.engine.run_folder import RunFolder
@@ -53,7 +53,7 @@ def set_up(config: TrainConfig, folder: RunFolder) -> Setup:
         reseed(MODEL, config.seed)
         model = build_model(config.model, config.model_options, train.classes, config.drop_path)
     if config.initial:
-        _take_weights(model, Path(config.initial), train.classes)
+        _take_weights(model, checkpoint_path(config.initial), train.classes)
     preprocessing = preprocessing_of(model, config.image_size, config.crop)
     model = model.to(accelerator.device)
     pictures_per_step = config.batch_size * accelerator.num_processes

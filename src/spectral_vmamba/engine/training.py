@@ -19,7 +19,7 @@ from spectral_vmamba.engine.answers import answers
 from spectral_vmamba.engine.broken import BrokenPictures
 from spectral_vmamba.engine.checkpoint import Checkpoint, save_checkpoint
 from spectral_vmamba.engine.clock import Clock
-from spectral_vmamba.engine.config import TrainConfig
+from spectral_vmamba.engine.config import TrainConfig, with_absolute_paths
 from spectral_vmamba.engine.interruption import Interrupted, Interruption, interruptible
 from spectral_vmamba.engine.learner import cosine
 from spectral_vmamba.engine.reporting import Bars, EpochReport, Reporter, Silent, StepReport
@@ -44,7 +44,7 @@ def fit(config: TrainConfig, resume: bool = False, reporter: Reporter | None = N
     Writes `best.safetensors`, `last.safetensors`, `config.yaml` and `history.json`. Ctrl-C ends after the step at hand,
     with the state saved, in `Interrupted`.
     """
-    folder = RunFolder(config.output)
+    config, folder = with_absolute_paths(config), RunFolder(config.output)
     folder.prepare()
     checkpoint = folder.checkpoint(resume)
     if checkpoint is not None:
@@ -57,7 +57,7 @@ def fit(config: TrainConfig, resume: bool = False, reporter: Reporter | None = N
             run.restore(checkpoint)
         try:
             return run.through()
-        except (RuntimeError, TrainingError) as error:
+        except (RuntimeError, ValueError, TrainingError) as error:
             raise _explained(error, folder) from error
         finally:
             shown.end()
@@ -103,11 +103,15 @@ class _Run:
 
     def _title(self) -> str:
         trainable = sum(part.numel() for part in self.learner.model.parameters() if part.requires_grad)
+        size = self.setup.preprocessing.size
         title = (
-            f"{self.config.model} ({trainable:,} trainable parameters), {len(self.setup.train):,} pictures of "
-            f"{len(self.setup.train.classes)} classes to train on, {len(self.setup.val):,} to validate on; "
+            f"{self.config.model} ({trainable:,} trainable parameters) on {self.config.data}: "
+            f"{len(self.setup.train):,} pictures of {len(self.setup.train.classes)} classes to train on, "
+            f"{len(self.setup.val):,} to validate on, seen at {size} × {size} pixels; "
             f"{self.setup.pictures_per_step} a step on {self.accelerator.device}"
         )
+        if self.state.step >= self.steps:
+            return f"{title}; this run has already finished its {self.steps} steps"
         return f"{title}; going on from step {self.state.step}" if self.state.step else title
 
     def _batches(self) -> Iterator[Batch]:
@@ -236,6 +240,8 @@ def _explained(error: Exception, folder: RunFolder) -> Exception:
     if isinstance(error, TrainingError):
         return TrainingError(f"{error} ({kept})")
     text = str(error)
+    if isinstance(error, ValueError):  # from a process that prepares pictures, its last line is what it said
+        return ValueError(text.splitlines()[-1].removeprefix("ValueError: ")) if "DataLoader" in text else error
     if "DataLoader worker" in text:
         return OSError(f"a process that prepares pictures died, perhaps for lack of memory; {kept}. {text}")
     if any(word in text for word in ("Connection closed by peer", "Connection reset", "gloo", "NCCL")):
