@@ -58,5 +58,5 @@ def test_batch_mates_do_not_matter(predictor):
 
 @pytest.mark.parametrize("bad", [np.zeros((4, 4)), np.zeros((2, 3, 4, 4), np.uint8), torch.zeros(3, 4, 4)])
 def test_what_is_no_picture_is_said(predictor, bad):
-    with pytest.raises(ValueError, match="expected .* of uint8"):
+    with pytest.raises(ValueError, match=r"expected .* of uint8"):
         predictor.predict([bad])
