@@ -12,6 +12,8 @@ from PIL import Image
 from spectral_vmamba.data.digits import digits
 from spectral_vmamba.engine import Silent, TrainConfig, TrainingError, fit, load
 from spectral_vmamba.engine.checkpoint import load_checkpoint
+from spectral_vmamba.engine.reporting import EpochReport
+from spectral_vmamba.engine.state import RunState
 from tests.engine.runs import same_tensors, small
 
 
@@ -184,3 +186,19 @@ def test_timm_models_train_too(tmp_path):
     options = {"layers": (1, 1, 1, 1), "channels": (8, 8, 8, 8)}
     result = train(small(tmp_path, model="resnet18", model_options=options, epochs=1, drop_path=None))
     assert load(result.folder).preprocessing.size == 16
+
+
+def epoch(number: int, raw: float, raw_loss: float, ema: float | None = None, ema_loss: float | None = None):
+    return EpochReport(number, number, 1.0, 1e-3, raw, raw_loss, ema, ema_loss, 1.0, 0.0, 1.0)
+
+
+def test_the_best_epoch_is_the_most_accurate_and_of_equal_ones_the_surest():
+    state = RunState()
+    assert state.take(epoch(1, 0.5, 1.0, 0.4, 0.1))
+    assert state.best["weights"] == "raw"
+    assert not state.take(epoch(2, 0.5, 1.1))
+    assert state.take(epoch(3, 0.5, 0.9))
+    assert state.take(epoch(4, 0.5, 0.9, 0.6, 2.0))
+    assert (state.best["weights"], state.best["top1"], state.best["epoch"]) == ("ema", 0.6, 4)
+    assert not state.take(epoch(5, 0.5, 0.1))
+    assert state.epochs_without_progress() == 1

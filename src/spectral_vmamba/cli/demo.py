@@ -72,11 +72,12 @@ def _subject(model: str, label: str, config: Namespace, folder: Path, console: C
     run = folder / "runs" / f"{model}-{config.epochs}-epochs-seed-{config.seed}"
     settings = recipe("digits", model=model, epochs=config.epochs, seed=config.seed, output=str(run))
     result = fit(settings, resume=True, reporter=Bars(console))
-    predictor = replace(load(run), name=label)
+    # The averaged weights of the last epoch: no choice is made by the pictures that are then measured.
+    predictor = replace(load(run / "last.safetensors", "ema"), name=label)
     with bars(console) as progress:
         measured = evaluate(predictor, rotations=config.step, fills=("black", "disk"), progress=progress)
         certificate = certify(predictor, progress=progress)
-    curve = LearningCurve([each.loss for each in result.history], [each.best for each in result.history])
+    curve = LearningCurve([each.loss for each in result.history], [each.better()[1] for each in result.history])
     return Subject(
         label, predictor.classes, curve, measured.scores, measured.sweeps, certificate.flips, certificate.max_change
     )

@@ -32,9 +32,12 @@ class EpochReport:
     waiting: float
     seconds: float
 
-    @property
-    def best(self) -> float:
-        return max(self.raw, -1.0 if self.ema is None else self.ema)
+    def better(self) -> tuple[str, float, float]:
+        """Which of the two validated better, its accuracy and its loss."""
+        raw = ("raw", self.raw, self.raw_loss)
+        if self.ema is None or self.ema_loss is None or (self.ema, -self.ema_loss) < (self.raw, -self.raw_loss):
+            return raw
+        return "ema", self.ema, self.ema_loss
 
 
 class Reporter(Protocol):

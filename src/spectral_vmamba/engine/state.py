@@ -9,7 +9,7 @@ from spectral_vmamba.engine.reporting import EpochReport
 @dataclass
 class RunState:
     """`losses` is the sum over the steps of the epoch at hand; `best` the report of the best epoch, with `weights` (ema
-    or raw) and `top1`."""
+    or raw), their accuracy `top1` and their loss, which decides between equal ones."""
 
     step: int = 0
     losses: float = 0.0
@@ -28,10 +28,10 @@ class RunState:
         """Note the end of an epoch; whether it was the best so far."""
         self.losses = 0.0
         self.history.append(report)
-        if self.best and report.best <= self.best["top1"]:
+        weights, top1, loss = report.better()
+        if self.best and (top1, -loss) <= (self.best["top1"], -self.best["top1_loss"]):
             return False
-        averaged = report.ema is not None and report.ema >= report.raw
-        self.best = {**asdict(report), "weights": "ema" if averaged else "raw", "top1": report.best}
+        self.best = {**asdict(report), "weights": weights, "top1": top1, "top1_loss": loss}
         return True
 
     def epochs_without_progress(self) -> int:
