@@ -63,6 +63,18 @@ def test_smaller_batches_add_up_to_the_whole(tmp_path):
     assert losses[0] == pytest.approx(losses[1], rel=1e-3)
 
 
+def test_runs_of_one_process_have_settings_of_their_own(tmp_path):
+    """In half precision and back; curves for TensorBoard where they are asked for."""
+    losses = []
+    for name, changes in (("a", {}), ("b", {"precision": "bf16", "tracker": "tensorboard"}), ("c", {})):
+        losses.append([each.loss for each in train(small(tmp_path / name, epochs=1, **changes)).history])
+    assert losses[0] == losses[2]
+    assert losses[0] != losses[1]
+    assert losses[1][0] == pytest.approx(losses[0][0], rel=0.02)
+    assert list((tmp_path / "b" / "logs").rglob("events.out.tfevents.*"))
+    assert not (tmp_path / "a" / "logs").exists()
+
+
 def test_patience_ends_a_run(tmp_path):
     config = small(tmp_path, epochs=50, patience=2)
     config = replace(config, optimiser=replace(config.optimiser, lr=0.0, min_lr=0.0, warmup_lr=0.0))

@@ -80,8 +80,12 @@ def set_up(config: TrainConfig, folder: RunFolder) -> Setup:
 def _accelerator(config: TrainConfig, folder: RunFolder) -> "Accelerator":
     try:
         from accelerate import Accelerator
+        from accelerate.state import AcceleratorState
     except ImportError as error:
         raise ImportError(f"training needs {error.name}; pip install 'spectral-vmamba[train]'") from error
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        # accelerate remembers device and precision for the whole process; here they are settings of a run.
+        AcceleratorState._reset_state(reset_partial_state=True)
     tracker = _tracker(config.tracker)
     accelerator = Accelerator(
         cpu=config.device == "cpu",
