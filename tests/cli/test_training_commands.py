@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from spectral_vmamba.cli import main
 from spectral_vmamba.data.digits import digits
 from spectral_vmamba.engine.config import TrainConfig
 from spectral_vmamba.engine.recipes import recipe, recipes
+from tests.disks import fill, small_disk
 
 SMALL = ["--model-options", '{"widths": [8, 16], "depths": [1, 1]}', "--tracker", "none", "--device", "cpu"]
 
@@ -223,56 +223,26 @@ def test_ctrl_c_saves_and_ends_with_130(folder, tmp_path):
     assert "go on with --resume" in said
 
 
-def test_a_full_disk_keeps_the_last_good_checkpoint(folder, tmp_path):
-    """On a small file system of its own, where this may be made."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)], capture_output=True)
-    if mounted.returncode:
-        pytest.skip("making a small file system needs the rights of root")
-    try:
-        environment = {**os.environ, "COLUMNS": "200"}
-        options = ["--data", str(folder), "--workers", "0", "--epochs", "1", *SMALL]
-        command = [sys.executable, "-m", "spectral_vmamba", "train", "--recipe", "laptop", *options, "--output"]
-        first = subprocess.run([*command, str(disk / "run")], capture_output=True, text=True, env=environment)
-        assert first.returncode == 0, first.stderr
-        kept = {path.name: path.read_bytes() for path in (disk / "run").glob("*.safetensors")}
-        (disk / "filler").write_bytes(os.urandom(_free(disk) - 2**12))
-        second = subprocess.run([*command, str(disk / "other")], capture_output=True, text=True, env=environment)
-        assert second.returncode == 1
-        assert "no space left" in second.stderr.lower()
-        assert kept == {path.name: path.read_bytes() for path in (disk / "run").glob("*.safetensors")}
-    finally:
-        subprocess.run(["umount", str(disk)], check=True)
+def trained(folder, output) -> subprocess.CompletedProcess:
+    options = ["--data", str(folder), "--workers", "0", "--epochs", "1", *SMALL, "--output", str(output)]
+    command = [sys.executable, "-m", "spectral_vmamba", "train", "--recipe", "laptop", *options]
+    return subprocess.run(command, capture_output=True, text=True)
 
 
-def _free(disk) -> int:
-    usage = os.statvfs(disk)
-    return usage.f_bavail * usage.f_frsize
+def test_a_full_disk_is_said(folder, tmp_path):
+    """That the checkpoint of before is kept: tests/engine/test_checkpoint.py."""
+    with small_disk(tmp_path) as disk:
+        fill(disk, but=2**12)
+        done = trained(folder, disk / "run")
+        assert done.returncode == 1
+        assert "no space left" in done.stderr.lower()
 
 
 def test_a_read_only_folder_is_said_before_any_work(folder, tmp_path):
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "ro,size=1m", "tmpfs", str(disk)], capture_output=True)
-    if mounted.returncode:
-        pytest.skip("making a read-only file system needs the rights of root")
-    try:
-        command = [
-            sys.executable,
-            "-m",
-            "spectral_vmamba",
-            "train",
-            "--data",
-            str(folder),
-            "--output",
-            str(disk / "run"),
-        ]
-        done = subprocess.run(command, capture_output=True, text=True)
+    with small_disk(tmp_path, "ro,size=1m") as disk:
+        done = trained(folder, disk / "run")
         assert done.returncode == 1
         assert "cannot write to the output folder" in done.stderr
-    finally:
-        subprocess.run(["umount", str(disk)], check=True)
 
 
 def test_a_picture_of_noise_is_still_a_picture(run, tmp_path):

@@ -8,6 +8,7 @@ import torch
 from safetensors.torch import save_file
 
 from spectral_vmamba.engine.checkpoint import CheckpointError, load_checkpoint, remove_leftovers, save_checkpoint
+from tests.disks import fill, small_disk
 
 TENSORS = {"raw.a": torch.arange(5.0), "raw.b": torch.tensor(3), "ema.a": torch.ones(2, 2, dtype=torch.bfloat16)}
 
@@ -38,6 +39,17 @@ def test_other_files_are_told_apart(tmp_path):
         load_checkpoint(tmp_path / "x.safetensors")
     with pytest.raises(FileNotFoundError, match="no checkpoint at"):
         load_checkpoint(tmp_path / "none.safetensors")
+
+
+def test_a_full_disk_keeps_the_checkpoint_of_before(tmp_path):
+    with small_disk(tmp_path) as disk:
+        path = disk / "last.safetensors"
+        save_checkpoint(path, {"raw.a": torch.ones(50_000)}, {"step": 1})
+        fill(disk, but=2**16)
+        with pytest.raises(OSError, match=r"no space left on the disk; last.safetensors of before is kept"):
+            save_checkpoint(path, {"raw.a": torch.zeros(50_000)}, {"step": 2})
+        assert load_checkpoint(path).facts["step"] == 1
+        assert {each.name for each in disk.iterdir()} == {"last.safetensors", "filler"}
 
 
 # Dies at the n-th call of the functions that writing goes through.

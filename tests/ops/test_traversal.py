@@ -49,16 +49,20 @@ def assert_turns_exactly(maps, levels=3, **options):
             here, after = here.pool(strength), after.pool(strength_after)
 
 
-@pytest.mark.parametrize("domain", ["square", "disk"])
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_orders_are_permutations_with_inverses_at_every_level(shape, domain):
-    traversal = traverse(smooth_maps(2, *shape), domain)
+def assert_permutations_at_every_level(traversal) -> None:
     for _ in range(4):
         assert traversal.orders.shape[1] == 8
         assert_permutations(traversal.orders)
         steps = torch.arange(traversal.orders.shape[-1])
         assert torch.equal(traversal.inverses.gather(-1, traversal.orders), steps.expand(traversal.orders.shape))
         traversal = traversal.pool(torch.rand(traversal.content.shape))
+
+
+@pytest.mark.parametrize("domain", ["square", "disk"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_orders_are_permutations_with_inverses_at_every_level(shape, domain):
+    traversal = traverse(smooth_maps(2, *shape), domain)
+    assert_permutations_at_every_level(traversal)
 
 
 @pytest.mark.parametrize("neighbors", [5, None])
@@ -242,12 +246,7 @@ def test_random_orders_are_fixed_by_their_seed_and_blind_to_the_image():
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_random_orders_are_permutations_with_inverses_at_every_level(shape, domain):
     traversal = random_traversal(Grid(*shape, domain), 2, 4, 1, torch.device("cpu"))
-    for _ in range(4):
-        assert traversal.orders.shape[1] == 8
-        assert_permutations(traversal.orders)
-        steps = torch.arange(traversal.orders.shape[-1])
-        assert torch.equal(traversal.inverses.gather(-1, traversal.orders), steps.expand(traversal.orders.shape))
-        traversal = traversal.pool(torch.rand(traversal.content.shape))
+    assert_permutations_at_every_level(traversal)
 
 
 @settings(deadline=None, max_examples=40)

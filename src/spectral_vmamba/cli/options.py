@@ -21,14 +21,12 @@ class Teaching(RawDescriptionHelpFormatter, DefaultHelpFormatter):
     """Descriptions as they are written, with their examples on lines of their own."""
 
 
-def add_fields(parser: ArgumentParser, kind: type, skip: tuple[str, ...] = (), prefix: str = "") -> None:
+def add_fields(parser: ArgumentParser, kind: type, prefix: str = "") -> None:
     """One option a field, with the text below the field as its help; fields that are settings make groups."""
     texts = {param.arg_name: param.description or "" for param in parse_from_object(kind).params}
     group: Any = parser.add_argument_group(inspect.getdoc(kind)) if prefix else parser
     nested = []
     for field in fields(kind):
-        if field.name in skip:
-            continue
         if is_dataclass(field.type):
             nested.append(field)
             continue

@@ -1,7 +1,7 @@
 """Saying how training goes, to a person or to no one."""
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -40,16 +40,8 @@ class EpochReport:
         return "ema", self.ema, self.ema_loss
 
 
-class Reporter(Protocol):
-    def begin(self, title: str, steps: int, done: int, epochs: int) -> None: ...
-    def step(self, report: StepReport) -> None: ...
-    def epoch(self, report: EpochReport, best: bool) -> None: ...
-    def note(self, text: str) -> None: ...
-    def end(self) -> None: ...
-
-
-class Silent:
-    """Says nothing."""
+class Reporter:
+    """Says nothing; others say more."""
 
     def begin(self, title: str, steps: int, done: int, epochs: int) -> None: ...
     def step(self, report: StepReport) -> None: ...
@@ -58,7 +50,11 @@ class Silent:
     def end(self) -> None: ...
 
 
-class Bars:
+class Silent(Reporter):
+    """For tests, scripts, and all processes but the first."""
+
+
+class Bars(Reporter):
     """A progress bar with loss, pictures per second and time left, and a line for every epoch."""
 
     def __init__(self, console: Console | None = None):
