@@ -7,7 +7,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from spectral_vmamba.engine.checkpoint import CheckpointError, load_checkpoint, remove_leftovers, save_checkpoint
+from spectral_vmamba.engine.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
+from spectral_vmamba.engine.tensor_file import remove_leftovers
 from tests.disks import fill, small_disk
 
 TENSORS = {"raw.a": torch.arange(5.0), "raw.b": torch.tensor(3), "ema.a": torch.ones(2, 2, dtype=torch.bfloat16)}
@@ -35,7 +36,7 @@ def test_damage_is_noticed(tmp_path, damage):
 
 def test_other_files_are_told_apart(tmp_path):
     save_file({"a": torch.ones(1)}, tmp_path / "x.safetensors")
-    with pytest.raises(CheckpointError, match="no checkpoint of spectral-vmamba train"):
+    with pytest.raises(CheckpointError, match="no spectral-vmamba checkpoint"):
         load_checkpoint(tmp_path / "x.safetensors")
     with pytest.raises(FileNotFoundError, match="no checkpoint at"):
         load_checkpoint(tmp_path / "none.safetensors")
@@ -57,6 +58,7 @@ _KILLED = """
 import os, signal, sys, torch
 from pathlib import Path
 import spectral_vmamba.engine.checkpoint as checkpoint
+import spectral_vmamba.engine.tensor_file as tensor_file
 name, path = sys.argv[1], Path(sys.argv[2])
 def die(*arguments, **keywords):
     if name == "half":
@@ -64,7 +66,7 @@ def die(*arguments, **keywords):
     os.kill(os.getpid(), signal.SIGKILL)
 target = {"half": "save_file", "fsync": "_flush"}.get(name)
 if target:
-    setattr(checkpoint, target, die)
+    setattr(tensor_file, target, die)
 else:
     os.replace = die
 checkpoint.save_checkpoint(path, {"raw.a": torch.full((1000,), 2.0)}, {"step": 2})

@@ -26,6 +26,12 @@ class Files:
         except FileNotFoundError as error:
             raise ValueError(str(error)) from error
 
+    def content(self, i: int) -> bytes:
+        try:
+            return Path(self.paths[i]).read_bytes()
+        except OSError as error:
+            raise ValueError(f"{self.paths[i]} cannot be read: {error}") from error
+
 
 def pictures_below(folder: Path) -> list[Path]:
     """Every picture at any depth, by its suffix, in the order of names; hidden files and folders are left out."""

@@ -79,10 +79,11 @@ class _Sample:
 
 class RandomViews(Dataset):
     """Key → augmented view, the same draws for the same seed, epoch and picture; the shared generators are left seeded.
-    In place of a broken picture comes the next that can be read."""
+    In place of a broken picture comes the next that can be read. With a `count`, every picture has so many views, which
+    the epochs show in turn: see `numbered_view`."""
 
-    def __init__(self, pictures: Pictures, view: View, seed: int):
-        self.pictures, self.view, self.seed = pictures, view, seed
+    def __init__(self, pictures: Pictures, view: View, seed: int, count: int = 0):
+        self.pictures, self.view, self.seed, self.count = pictures, view, seed, count
 
     def __getitem__(self, key: Key) -> _Sample:
         broken = []
@@ -93,9 +94,21 @@ class RandomViews(Dataset):
             except ValueError:
                 broken.append(i)
                 continue
-            reseed(PICTURE, self.seed, key.epoch, i)
-            return _Sample(self.view(picture), int(self.pictures.labels[i]), i, tuple(broken))
+            if self.count:
+                view = numbered_view(self.view, picture, self.pictures.digest(i), key.epoch % self.count)
+            else:
+                reseed(PICTURE, self.seed, key.epoch, i)
+                view = self.view(picture)
+            return _Sample(view, int(self.pictures.labels[i]), i, tuple(broken))
         raise ValueError(f"none of the {len(self.pictures)} pictures can be read, {self.pictures.names[0]} for one")
+
+
+def numbered_view(view: View, picture: Image.Image, digest: bytes, number: int) -> Tensor:
+    """One of a picture's own augmented views. Its draws follow from the picture's content and the number alone, not
+    from the run or from other pictures: what is computed from it can be kept."""
+    words = np.frombuffer(digest, dtype="<u4").tolist()
+    reseed(VIEW, number, *words)
+    return view(picture)
 
 
 class FixedViews(Dataset):

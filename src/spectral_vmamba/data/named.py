@@ -23,6 +23,10 @@ class Items:
         except (OSError, SyntaxError) as error:
             raise ValueError(f"item {i} cannot be read as an image: {error}") from error
 
+    def content(self, i: int) -> bytes:
+        picture = self(i)
+        return f"{picture.size}".encode() + picture.tobytes()
+
 
 def read_named(name: str, root: Path | None = None) -> dict[str, Pictures]:
     """Both splits, from `root` or the user's cache; downloaded first if need be."""

@@ -28,7 +28,10 @@ class Packed:
     offset: Int[np.ndarray, "n1"]
 
     def __call__(self, i: int) -> Image.Image:
-        return read_picture(self.data[self.offset[i] : self.offset[i + 1]].tobytes(), name=f"picture {i} of the pack")
+        return read_picture(self.content(i), name=f"picture {i} of the pack")
+
+    def content(self, i: int) -> bytes:
+        return self.data[self.offset[i] : self.offset[i + 1]].tobytes()
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,9 @@ class Pixels:
 
     def __call__(self, i: int) -> Image.Image:
         return Image.fromarray(self.pixels[i]).convert("RGB")
+
+    def content(self, i: int) -> bytes:
+        return f"{self.pixels.shape[1:]}".encode() + self.pixels[i].tobytes()
 
 
 def read_pack(path: Path) -> dict[str, Pictures]:

@@ -1,24 +1,36 @@
 """Labelled pictures that any process can open in any order: what every reader of data sets returns."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from typing import Protocol
 
 import numpy as np
 from jaxtyping import Int
 from PIL import Image
 
 
+class Opener(Protocol):
+    """Can be pickled, for workers."""
+
+    def __call__(self, i: int) -> Image.Image:
+        """The i-th picture as RGB; ValueError if it is broken."""
+        ...
+
+    def content(self, i: int) -> bytes:
+        """What the i-th picture is stored as: changes whenever the picture does. ValueError if it cannot be read."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class Pictures:
-    """`opener(i)` gives the i-th picture as RGB, or raises ValueError if it is broken; it can be pickled, for workers.
-    `sizes` are bytes (or anything that changes with the contents) for the fingerprint."""
+    """`sizes` are bytes (or anything that changes with the contents) for the fingerprint."""
 
     classes: tuple[str, ...]
     labels: Int[np.ndarray, "n"]
     names: Sequence[str]
     sizes: Sequence[int]
-    opener: Callable[[int], Image.Image]
+    opener: Opener
 
     def __post_init__(self):
         if not len(self.labels) == len(self.names) == len(self.sizes):
@@ -50,6 +62,10 @@ class Pictures:
         table = np.array([number.get(name, -1) for name in self.classes], dtype=np.int64)
         return replace(self, classes=tuple(classes), labels=table[self.labels])
 
+    def digest(self, i: int) -> bytes:
+        """Tells pictures apart by what they are stored as."""
+        return sha256(self.opener.content(i)).digest()
+
     def fingerprint(self) -> str:
         """Tells data sets apart by names, labels, classes and sizes, without reading the pictures."""
         digest = sha256("\0".join(self.classes).encode())
@@ -60,11 +76,14 @@ class Pictures:
 
 @dataclass(frozen=True)
 class _Chosen:
-    opener: Callable[[int], Image.Image]
+    opener: Opener
     index: Int[np.ndarray, "k"]
 
     def __call__(self, i: int) -> Image.Image:
         return self.opener(int(self.index[i]))
+
+    def content(self, i: int) -> bytes:
+        return self.opener.content(int(self.index[i]))
 
 
 def listed(classes: Sequence[str], most: int = 8) -> str:

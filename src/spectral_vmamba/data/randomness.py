@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 # What the numbers of a key are for, so that no two uses share draws.
-PICTURE, ORDER, STEP, SPLIT, MODEL = range(5)
+PICTURE, ORDER, STEP, SPLIT, MODEL, VIEW = range(6)
 
 
 def seed_of(*key: int) -> int:

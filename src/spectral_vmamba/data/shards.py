@@ -26,10 +26,14 @@ class Members:
     places: Sequence[tuple[str, int, int]]
 
     def __call__(self, i: int) -> Image.Image:
+        path, start, _ = self.places[i]
+        return read_picture(self.content(i), name=f"{path} at {start}")
+
+    def content(self, i: int) -> bytes:
         path, start, size = self.places[i]
         with open(path, "rb") as stream:
             stream.seek(start)
-            return read_picture(stream.read(size), name=f"{path} at {start}")
+            return stream.read(size)
 
 
 def read_shards(pattern: str) -> Pictures:

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from spectral_vmamba.data.images import normalise
 from spectral_vmamba.data.loading import Batch, FixedViews, in_batches, load
 from spectral_vmamba.data.pictures import Pictures
 from spectral_vmamba.data.views import Preprocessing
@@ -32,27 +32,23 @@ def pixel_batches(
 def answers(
     model: nn.Module,
     pictures: Pictures,
-    preprocessing: Preprocessing,
-    batch: int,
-    workers: int,
+    batches: Iterable[Any],
+    inputs: Callable[[Any], Any],
     device: torch.device,
-    mine: int = 0,
-    of: int = 1,
     total: Callable[[Tensor], Tensor] = lambda partial: partial,
-    progress: Callable[[Iterable[Batch]], Iterable[Batch]] = lambda batches: batches,
 ) -> Answers:
-    """Every process answers its share; `total` sums a tensor over them."""
+    """Every process answers its batches; `total` sums a tensor over them. `inputs` makes what the model takes."""
     logits: Tensor | None = None
     seen = torch.zeros(len(pictures), dtype=torch.int64, device=device)
     was_training = model.training
     model.eval()
     try:
-        for each in progress(pixel_batches(pictures, preprocessing, batch, workers, mine, of)):
+        for each in batches:
             if not each.pictures:
                 continue
             rows = torch.tensor(each.pictures, device=device)
             with torch.inference_mode():
-                said = model(normalise(each.views.to(device), preprocessing.mean, preprocessing.std)).float()
+                said = model(inputs(each)).float()
             if logits is None:
                 logits = torch.zeros(len(pictures), said.shape[1], device=device)
             logits[rows] = said.clone()

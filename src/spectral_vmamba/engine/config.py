@@ -49,6 +49,14 @@ class TrainConfig:
     """share of the short side that validation sees; the model's own unless given"""
     workers: int | None = None
     """processes that prepare pictures; one for every processor, up to 8, unless given"""
+    views: int = 0
+    """augmented views of every picture, shown in turn; 0 for a new one in every epoch (with a cache: 8)"""
+    cache: bool = False
+    """keep what a frozen stem says about every view, and learn from that: computed once, then many times as fast"""
+    cache_folder: str | None = None
+    """where the cache is, which runs share; below the user's own cache folder unless given"""
+    cache_precision: Literal["float16", "float32"] = "float16"
+    """of the features that are kept; float32 gives the weights that training without the cache gives"""
     max_broken: float = 0.01
     """share of the training pictures that may be unreadable before training stops"""
     augment: Augmentation = field(default_factory=Augmentation)
@@ -90,6 +98,18 @@ class TrainConfig:
         if not 0 <= self.max_broken <= 1:
             raise ValueError(f"expected max_broken from 0 to 1, got {self.max_broken}")
 
+        if self.views < 0:
+            raise ValueError(f"expected a number of views, or 0 for a new one in every epoch, got {self.views}")
+        mixed = [name for name in ("erasing", "mixup", "cutmix") if getattr(self.augment, name)]
+        if self.cache and mixed:
+            options = " ".join(f"--augment.{name} 0" for name in mixed)
+            raise ValueError(f"a cache keeps views as they are: {', '.join(mixed)} would change them; set {options}")
+
+    @property
+    def kept_views(self) -> int:
+        """Views of every picture; 0 for a new one in every epoch."""
+        return self.views or (8 if self.cache else 0)
+
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
@@ -103,7 +123,7 @@ class TrainConfig:
 
 def with_absolute_paths(config: TrainConfig) -> TrainConfig:
     """Files and folders by their whole paths, so that a run finds its pictures from wherever it is used."""
-    names = ("data", "val_data", "initial")
+    names = ("data", "val_data", "initial", "cache_folder")
     paths = {name: getattr(config, name) for name in names}
     return replace(config, **{name: os.path.abspath(p) for name, p in paths.items() if p and os.path.exists(p)})
 

@@ -65,14 +65,13 @@ def evaluate(
     predictor = classifier if isinstance(classifier, Predictor) else load(classifier)
     pictures, told = pictures_for(predictor, data)
     batches = -(-len(pictures) // batch_size)
+    shown = pixel_batches(pictures, predictor.preprocessing, batch_size, workers)
     said = answers(
         predictor.model,
         pictures,
-        predictor.preprocessing,
-        batch_size,
-        workers,
+        progress(shown, f"{predictor.name}, upright", batches),
+        lambda batch: predictor.inputs(batch.views),
         predictor.device,
-        progress=lambda items: progress(items, f"{predictor.name}, upright", batches),
     )
     sweeps = []
     for fill in fills if rotations is not None else ():

@@ -60,9 +60,11 @@ class Predictor:
 
     def probabilities(self, pixels: Shaped[Tensor, "b 3 H W"]) -> Float[Tensor, "b classes"]:
         """Of what the network sees, 0 to 255."""
-        inputs = normalise(pixels.to(self.device), self.preprocessing.mean, self.preprocessing.std)
         with torch.inference_mode():
-            return self.model.eval()(inputs).float().softmax(1)
+            return self.model.eval()(self.inputs(pixels)).float().softmax(1)
+
+    def inputs(self, pixels: Shaped[Tensor, "b 3 H W"]) -> Float[Tensor, "b 3 H W"]:
+        return normalise(pixels.to(self.device), self.preprocessing.mean, self.preprocessing.std)
 
     def named(self, probabilities: Float[Tensor, "b classes"], top: int) -> list[Prediction]:
         best = probabilities.cpu().topk(min(top, len(self.classes)), dim=1)

@@ -1,10 +1,19 @@
 """Saying how training goes, to a person or to no one."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 
 @dataclass(frozen=True)
@@ -48,6 +57,10 @@ class Reporter:
     def epoch(self, report: EpochReport, best: bool) -> None: ...
     def note(self, text: str) -> None: ...
     def end(self) -> None: ...
+
+    def track(self, items: Iterable[Any], description: str, total: int) -> Iterable[Any]:
+        """The items, while saying how far they are: for work before the first step."""
+        return items
 
 
 class Silent(Reporter):
@@ -95,6 +108,12 @@ class Bars(Reporter):
 
     def note(self, text: str) -> None:
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def track(self, items: Iterable[Any], description: str, total: int) -> Iterable[Any]:
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        left = (TextColumn("left"), TimeRemainingColumn())
+        with Progress(*columns, *left, console=self.console, transient=True, disable=not self.console.is_terminal) as p:
+            yield from p.track(items, total=total, description=description)
 
     def end(self) -> None:
         if self.progress is not None:

@@ -8,11 +8,12 @@ from typing import Any
 
 import yaml
 
-from spectral_vmamba.engine.checkpoint import Checkpoint, CheckpointError, load_checkpoint, remove_leftovers
+from spectral_vmamba.engine.checkpoint import Checkpoint, CheckpointError, load_checkpoint
 from spectral_vmamba.engine.config import TrainConfig
+from spectral_vmamba.engine.tensor_file import remove_leftovers
 
 # Settings that do not change what is learned, and so may change when a run goes on.
-_FREE = ("output", "tracker", "save_minutes", "workers")
+_FREE = ("output", "tracker", "save_minutes", "workers", "cache_folder")
 
 
 class RunFolder:

@@ -17,14 +17,13 @@ from spectral_vmamba.data.views import Preprocessing
 from spectral_vmamba.engine.building import build_model, preprocessing_of
 from spectral_vmamba.engine.checkpoint import checkpoint_path, load_checkpoint
 from spectral_vmamba.engine.config import TrainConfig
+from spectral_vmamba.engine.feeds import Feed, PixelFeed, cache_feed
 from spectral_vmamba.engine.learner import Learner
+from spectral_vmamba.engine.reporting import Reporter, Silent
 from spectral_vmamba.engine.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
-
-
-_FEW = 500  # pictures that are read sooner than processes have started to read them
 
 
 @dataclass(frozen=True)
@@ -39,16 +38,17 @@ class Setup:
     forward: Callable[[Tensor], Tensor]
     optimiser: Any
     pictures_per_step: int
-    workers: int
-    val_workers: int
+    feed: Feed
+    reporter: Reporter
     fingerprints: dict[str, str]
 
 
-def set_up(config: TrainConfig, folder: RunFolder) -> Setup:
+def set_up(config: TrainConfig, folder: RunFolder, reporter: Reporter) -> Setup:
     train, val = training_data(config.data, config.val_data, config.val_fraction, config.seed)
     if len(set(train.labels.tolist())) < 2:
         raise ValueError(f"expected pictures of at least two classes in {config.data}, got {train.classes}")
     accelerator = _accelerator(config, folder)
+    reporter = reporter if accelerator.is_main_process else Silent()
     with generators_kept():
         reseed(MODEL, config.seed)
         model = build_model(config.model, config.model_options, train.classes, config.drop_path)
@@ -58,8 +58,8 @@ def set_up(config: TrainConfig, folder: RunFolder) -> Setup:
     model = model.to(accelerator.device)
     pictures_per_step = config.batch_size * accelerator.num_processes
     learner = Learner.of(model, config, min(pictures_per_step, len(train)))
+    feed = _feed(config, train, val, preprocessing, model, accelerator, reporter)
     forward, optimiser = accelerator.prepare(model, learner.optimiser)
-    workers = _workers(config, accelerator.num_processes)
     if accelerator.is_main_process:
         folder.write_settings(config)
     return Setup(
@@ -71,10 +71,27 @@ def set_up(config: TrainConfig, folder: RunFolder) -> Setup:
         torch.compile(forward) if config.compile else forward,  # pyright: ignore[reportArgumentType]
         optimiser,
         pictures_per_step,
-        workers,
-        workers if len(val) > _FEW else 0,
+        feed,
+        reporter,
         {"train": train.fingerprint(), "val": val.fingerprint()},
     )
+
+
+def _feed(
+    config: TrainConfig,
+    train: Pictures,
+    val: Pictures,
+    preprocessing: Preprocessing,
+    model: torch.nn.Module,
+    accelerator: "Accelerator",
+    reporter: Reporter,
+) -> Feed:
+    workers = _workers(config, accelerator.num_processes)
+    pixels = PixelFeed(config, train, val, preprocessing, accelerator.device, workers)
+    if not config.cache:
+        return pixels
+    mine, of = accelerator.process_index, accelerator.num_processes
+    return cache_feed(config, model, pixels, reporter, mine, of, accelerator.wait_for_everyone)
 
 
 def _accelerator(config: TrainConfig, folder: RunFolder) -> "Accelerator":

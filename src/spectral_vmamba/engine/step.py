@@ -8,10 +8,10 @@ from timm.data.mixup import Mixup
 from timm.loss.cross_entropy import LabelSmoothingCrossEntropy, SoftTargetCrossEntropy
 from torch import Tensor
 
-from spectral_vmamba.data.images import normalise
 from spectral_vmamba.data.loading import Batch
 from spectral_vmamba.data.randomness import STEP, reseed, seed_of
 from spectral_vmamba.engine.config import TrainConfig
+from spectral_vmamba.engine.feeds import TokenBatch
 from spectral_vmamba.engine.setup import Setup
 
 
@@ -34,7 +34,7 @@ class Step:
             self.mixup = Mixup(augment.mixup, augment.cutmix, label_smoothing=augment.smoothing, num_classes=classes)
             self.loss = SoftTargetCrossEntropy()
 
-    def take(self, step: int, parts: Sequence[Batch]) -> float:
+    def take(self, step: int, parts: Sequence[Batch | TokenBatch]) -> float:
         """Steps are counted from 0. The mean loss of the parts, which make one update together."""
         total = 0.0
         for part, batch in enumerate(parts):
@@ -50,11 +50,9 @@ class Step:
             self.learner.ema.update(self.learner.model, step=step + 1)
         return total / len(parts)
 
-    def _loss_of(self, batch: Batch) -> Tensor:
-        device, preprocessing = self.accelerator.device, self.setup.preprocessing
-        labels = batch.labels.to(device, non_blocking=True)
-        pixels = batch.views.to(device, non_blocking=True)
-        views = self.erase(normalise(pixels, preprocessing.mean, preprocessing.std))
+    def _loss_of(self, batch: Batch | TokenBatch) -> Tensor:
+        labels = batch.labels.to(self.accelerator.device, non_blocking=True)
+        views = self.erase(self.setup.feed.inputs(batch))
         if self.mixup is not None and len(views) > 1:
             even = len(views) // 2 * 2  # it mixes a batch with itself backwards, two halves of a size
             views, labels = self.mixup(views[:even], labels[:even])
@@ -62,7 +60,7 @@ class Step:
             logits = self.setup.forward(views)
         return self.loss(logits.float(), labels)
 
-    def _update(self, step: int, batch: Batch) -> None:
+    def _update(self, step: int, batch: Batch | TokenBatch) -> None:
         limit = self.config.optimiser.clip or math.inf
         norm = self.accelerator.clip_grad_norm_(self.learner.model.parameters(), limit)
         if norm is not None and self.config.precision != "fp16":  # whose scaler skips such steps
@@ -76,7 +74,7 @@ class Step:
         if self.accelerator.device.type == "cuda":
             torch.cuda.manual_seed(seed_of(*key))
 
-    def _check(self, value: Tensor, what: str, step: int, batch: Batch) -> None:
+    def _check(self, value: Tensor, what: str, step: int, batch: Batch | TokenBatch) -> None:
         if torch.isfinite(value):
             return
         names = ", ".join(self.setup.train.names[i] for i in batch.pictures)

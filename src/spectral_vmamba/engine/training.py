@@ -13,16 +13,17 @@ from torch import Tensor, nn
 
 from spectral_vmamba._version import __version__
 from spectral_vmamba.analysis.scores import top_share
-from spectral_vmamba.data.loading import Batch, Order, RandomViews, load
+from spectral_vmamba.data.loading import Batch, Order
 from spectral_vmamba.data.randomness import generators_kept
 from spectral_vmamba.engine.answers import answers
 from spectral_vmamba.engine.broken import BrokenPictures
 from spectral_vmamba.engine.checkpoint import Checkpoint, save_checkpoint
 from spectral_vmamba.engine.clock import Clock
 from spectral_vmamba.engine.config import TrainConfig, with_absolute_paths
+from spectral_vmamba.engine.feeds import TokenBatch
 from spectral_vmamba.engine.interruption import Interrupted, Interruption, interruptible
 from spectral_vmamba.engine.learner import cosine
-from spectral_vmamba.engine.reporting import Bars, EpochReport, Reporter, Silent, StepReport
+from spectral_vmamba.engine.reporting import Bars, EpochReport, Reporter, StepReport
 from spectral_vmamba.engine.run_folder import RunFolder, settings_to_go_on
 from spectral_vmamba.engine.setup import Setup, set_up
 from spectral_vmamba.engine.state import RunState
@@ -49,8 +50,8 @@ def fit(config: TrainConfig, resume: bool = False, reporter: Reporter | None = N
     checkpoint = folder.checkpoint(resume)
     if checkpoint is not None:
         config = settings_to_go_on(config, checkpoint, folder.path)
-    setup = set_up(config, folder)
-    shown = (reporter or Bars()) if setup.accelerator.is_main_process else Silent()
+    setup = set_up(config, folder, reporter or Bars())
+    shown = setup.reporter
     with interruptible() as interruption, generators_kept():
         run = _Run(config, setup, folder, shown, interruption)
         if checkpoint is not None:
@@ -114,14 +115,12 @@ class _Run:
             return f"{title}; this run has already finished its {self.steps} steps"
         return f"{title}; going on from step {self.state.step}" if self.state.step else title
 
-    def _batches(self) -> Iterator[Batch]:
-        accelerator = self.accelerator
-        views = RandomViews(self.setup.train, self.config.augment.view(self.setup.preprocessing), self.config.seed)
-        mine, of = accelerator.process_index, accelerator.num_processes
+    def _batches(self) -> Iterator[Batch | TokenBatch]:
+        mine, of = self.accelerator.process_index, self.accelerator.num_processes
         parts = self.order.parts(self.state.step, self.steps, self.config.accumulate, mine, of)
-        return iter(load(views, parts, self.setup.workers, pin_memory=accelerator.device.type == "cuda"))
+        return self.setup.feed.training(parts)
 
-    def _parts(self, batches: Iterator[Batch], clock: Clock) -> list[Batch]:
+    def _parts(self, batches: Iterator[Batch | TokenBatch], clock: Clock) -> list[Batch | TokenBatch]:
         with clock.waiting():
             parts = [next(batches) for _ in range(self.config.accumulate)]
         for batch in parts:
@@ -160,17 +159,9 @@ class _Run:
 
     def _validate(self, model: nn.Module) -> tuple[float, float]:
         accelerator, setup = self.accelerator, self.setup
-        said = answers(
-            model,
-            setup.val,
-            setup.preprocessing,
-            self.config.batch_size,
-            setup.val_workers,
-            accelerator.device,
-            accelerator.process_index,
-            accelerator.num_processes,
-            total=self._total,
-        )
+        mine, of = accelerator.process_index, accelerator.num_processes
+        batches = setup.feed.validation(self.config.batch_size, mine, of)
+        said = answers(model, setup.val, batches, setup.feed.inputs, accelerator.device, self._total)
         if said.broken and not self.state.history:
             names = ", ".join(setup.val.names[i] for i in said.broken[:10])
             self.reporter.note(f"{len(said.broken)} validation pictures cannot be read and are left out: {names}")

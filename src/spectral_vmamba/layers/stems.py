@@ -55,6 +55,9 @@ def _example(channels: int) -> Float[Tensor, "1 c h w"]:
         return torch.randn(1, channels, 64, 64, generator=torch.Generator().manual_seed(0))
 
 
+_PIXELS_AT_ONCE = 16 * 128 * 128
+
+
 class FrozenStem(nn.Module):
     """A pretrained network used as it is: no gradients, and its BatchNorm keeps its statistics under `.train()`.
 
@@ -74,4 +77,9 @@ class FrozenStem(nn.Module):
 
     def forward(self, images: Float[Tensor, "b c H W"]) -> Float[Tensor, "b c2 h w"]:
         # Channels last: CPU convolutions run about 1.6 times as fast (ResNet-18, 224 px, measured).
-        return self.body(images.contiguous(memory_format=torch.channels_last))
+        images = images.contiguous(memory_format=torch.channels_last)
+        if images.device.type != "cpu" or torch.compiler.is_compiling():
+            return self.body(images)
+        # Maps of few images at a time stay in the processor's cache and in memory that is used again: twice as fast
+        # as batches of 64 (EfficientNet-Lite0, 128 px, measured).
+        return torch.cat([self.body(some) for some in images.split(max(_PIXELS_AT_ONCE // images[0, 0].numel(), 1))])

@@ -72,7 +72,7 @@ class Backbone(Classifier):
         return self.embedding(images)
 
     def forward(self, images: Float[Tensor, "b rgb H W"]) -> Tensor:
-        tokens = self._normalised(self._stages(images)[-1])
+        tokens = self.forward_tokens(images)
         # A pooled answer needs no turning back, and is the same bits for every turn without it.
         return self.forward_head(tokens.x if self.global_pool else tokens.in_image_order())
 
@@ -95,7 +95,12 @@ class Backbone(Classifier):
 
     def forward_features(self, images: Float[Tensor, "b rgb H W"]) -> Float[Tensor, "b l c"]:
         """The last stage's tokens, normalised, in raster order of the given images."""
-        return self._normalised(self._stages(images)[-1]).in_image_order()
+        return self.forward_tokens(images).in_image_order()
+
+    def forward_tokens(self, images: Float[Tensor, "b rgb H W"]) -> Tokens:
+        """The last stage's tokens, normalised, in the canonical frame if there is one: pooled, they are the same bits
+        for every quarter turn."""
+        return self._normalised(self._stages(images)[-1])
 
     def forward_intermediates(
         self,

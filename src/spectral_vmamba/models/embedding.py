@@ -12,7 +12,7 @@ from spectral_vmamba.ops.grid import Grid, mask_outside_circle
 from spectral_vmamba.ops.orders import Pattern
 from spectral_vmamba.ops.spectral import spectral_traversal
 from spectral_vmamba.ops.traversal import PatternTraversal, Traversal, random_traversal
-from spectral_vmamba.ops.turns import canonical_frame
+from spectral_vmamba.ops.turns import Frame, canonical_frame
 
 
 class SpectralEmbedding(nn.Module):
@@ -24,7 +24,17 @@ class SpectralEmbedding(nn.Module):
         self.channels = stem.channels
         self.rfn = RotationalFeatureNormaliser(stem, config.patch_size, config.rotations)
 
+    @property
+    def is_fixed(self) -> bool:
+        """Whether an image's tokens and orders stay the same while the network learns, so that they can be kept."""
+        frozen = not any(parameter.requires_grad for parameter in self.rfn.parameters())
+        return frozen and self.config.rotations != "random"
+
     def forward(self, images: Float[Tensor, "b rgb H W"]) -> Tokens:
+        tokens, grid, frame = self.features(images)
+        return Tokens(tokens, self.traverse(tokens, grid), frame)
+
+    def features(self, images: Float[Tensor, "b rgb H W"]) -> tuple[Float[Tensor, "b l c"], Grid, Frame | None]:
         check_images(images, self.in_chans, self.config.patch_size)
         frame = None
         if self.config.canonical_frame:
@@ -34,8 +44,7 @@ class SpectralEmbedding(nn.Module):
         maps = self.rfn(images)
         diameter = min(images.shape[-2:]) / self.config.patch_size
         grid = Grid(maps.shape[-2], maps.shape[-1], self.config.domain, diameter=diameter)
-        tokens = grid.from_map(maps)
-        return Tokens(tokens, self.traverse(tokens, grid), frame)
+        return grid.from_map(maps), grid, frame
 
     def traverse(self, tokens: Float[Tensor, "b l c"], grid: Grid) -> Traversal:
         config = self.config

@@ -47,9 +47,9 @@ class SpectralVMamba(Backbone):
         for module in (self.project, self.stages):
             module.apply(init_linear)
 
-    def embed(self, images: Float[Tensor, "b rgb H W"]) -> Tokens:
-        """RFN and STS."""
-        tokens, traversal, frame = self.embedding(images)
+    def embed(self, images: Float[Tensor, "b rgb H W"] | Tokens) -> Tokens:
+        """RFN and STS, unless what these give is itself given: all methods take it in place of images."""
+        tokens, traversal, frame = images if isinstance(images, Tokens) else self.embedding(images)
         x = self.project(tokens)
         if self.radius is not None:
             x = x + self.radius(traversal.grid)

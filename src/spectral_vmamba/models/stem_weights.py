@@ -33,7 +33,7 @@ def find_stem_weights(name: str, source: str | None) -> dict[str, Tensor] | None
     path = _find(name) if source in ("auto", "required") else (Path(source) if source else None)
     if path is None:
         if source == "required":
-            raise FileNotFoundError(f"the stem timm:{name} needs pretrained weights, and none are here: {_remedy(name)}")
+            raise FileNotFoundError(f"the stem timm:{name} needs pretrained weights; none are here: {_remedy(name)}")
         if source == "auto":
             warnings.warn(_random_notice(name), UserWarning, stacklevel=2)
         return None

@@ -1,0 +1,54 @@
+"""Blocks: files of rows that belong together, each with its checksum; a folder of them is a store that only grows."""
+
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from torch import Tensor
+
+from spectral_vmamba.engine.tensor_file import TensorFileError, read_tensors, remove_leftovers, write_tensors
+
+KIND = "spectral-vmamba block of a cache"
+Progress = Callable[[Iterable[Any], str, int], Iterable[Any]]  # items, what is done, how many
+Block = dict[str, Tensor]
+
+
+def new_name() -> str:
+    """Of a block: no two processes choose the same."""
+    return uuid4().hex
+
+
+def write_block(folder: Path, name: str, block: Block) -> Block:
+    """The block as it was written, mapped into memory."""
+    path = folder / f"{name}.safetensors"
+    write_tensors(path, block, KIND, {})
+    return read_tensors(path, KIND)[0]
+
+
+def read_blocks(
+    folder: Path, note: Callable[[str], None], progress: Progress, told: str = "checking the cache"
+) -> dict[str, Block]:
+    """All whole blocks by name, mapped into memory. Damaged ones are removed, with a note: they can be made again."""
+    folder.mkdir(parents=True, exist_ok=True)
+    remove_leftovers(folder)
+    paths = sorted(folder.glob("*.safetensors"))
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        read = list(progress(pool.map(_read, paths), told, len(paths)))
+    blocks = {}
+    for path, block in zip(paths, read, strict=True):
+        if isinstance(block, TensorFileError):
+            note(f"{block}; it is computed anew")
+            path.unlink(missing_ok=True)
+        else:
+            blocks[path.stem] = block
+    return blocks
+
+
+def _read(path: Path) -> Block | TensorFileError:
+    try:
+        return read_tensors(path, KIND)[0]
+    except TensorFileError as error:
+        return error

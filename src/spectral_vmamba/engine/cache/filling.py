@@ -1,0 +1,185 @@
+"""Computing the rows that a cache has not got: every process takes pictures of its own, from file to features."""
+
+import os
+import shutil
+import signal
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from spectral_vmamba.data.images import normalise
+from spectral_vmamba.data.pictures import Pictures
+from spectral_vmamba.data.views import Preprocessing
+from spectral_vmamba.engine.cache.features import FeatureCache
+from spectral_vmamba.engine.cache.views import Views
+from spectral_vmamba.models import SpectralEmbedding
+
+_TOGETHER = 32  # views that go through the stem at once
+_BLOCK_ROWS = 512
+
+
+@dataclass(frozen=True)
+class Collection:
+    """Pictures, the digests of their contents (None for those that cannot be read), and the views to keep of them."""
+
+    pictures: Pictures
+    digests: Sequence[bytes | None]
+    views: Views
+
+    def keys(self, i: int) -> list[bytes]:
+        digest = self.digests[i]
+        return [] if digest is None else self.views.keys(digest)
+
+
+def collect(pictures: Pictures, views: Views, cache: FeatureCache) -> Collection:
+    """Reads every picture's file once, to know its content."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        digests = pool.map(lambda i: _digest(pictures, i), range(len(pictures)))
+        return Collection(pictures, list(cache.progress(digests, "looking for changed pictures", len(pictures))), views)
+
+
+def _digest(pictures: Pictures, i: int) -> bytes | None:
+    try:
+        return pictures.digest(i)
+    except ValueError:
+        return None
+
+
+def fill(cache: FeatureCache, collections: Sequence[Collection], workers: int, mine: int = 0, of: int = 1) -> int:
+    """Compute and keep what is missing, this process its share of it; the number of rows that were to be computed.
+
+    What has been written stays if this is interrupted. Pictures that cannot be read get no rows.
+    """
+    work = [task for collection in collections for task in _missing(cache, collection)]
+    rows = sum(len(task.keys) for task in work)
+    _announce(cache, collections, rows)
+    device = next(cache.embedding.parameters()).device
+    compute = _Compute(cache.embedding, cache.preprocessing)
+    in_workers = device.type == "cpu" and workers > 0
+    loader = DataLoader(
+        _Computed(_groups(work)[mine::of], compute if in_workers else None),
+        batch_size=None,
+        num_workers=workers,
+        worker_init_fn=_alone,
+    )
+    keys: list[bytes] = []
+    waiting: list[Tensor] = []
+    for some, result in cache.progress(loader, f"features of {rows:,} views", len(loader.dataset)):  # pyright: ignore
+        if some:
+            keys += some
+            waiting.append((result if in_workers else compute(result)).to(cache.dtype))
+        if len(keys) >= _BLOCK_ROWS:
+            cache.add(keys, torch.cat(waiting))
+            keys, waiting = [], []
+    if keys:
+        cache.add(keys, torch.cat(waiting))
+    return rows
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A picture, the views of it that are wanted, and their keys."""
+
+    collection: Collection
+    picture: int
+    numbers: list[int]
+    keys: list[bytes]
+
+    def pixels(self) -> list[Tensor]:
+        digest = self.collection.digests[self.picture]
+        assert digest is not None
+        try:
+            picture = self.collection.pictures.opener(self.picture)
+        except ValueError:
+            return []
+        return [self.collection.views.see(picture, digest, number) for number in self.numbers]
+
+
+def _missing(cache: FeatureCache, collection: Collection) -> Iterator[_Task]:
+    known: set[bytes] = set()
+    for i in range(len(collection.pictures)):
+        keys = collection.keys(i)
+        numbers = [n for n, row in enumerate(cache.rows(keys)) if row < 0 and keys[n] not in known]  # it may come twice
+        if numbers:
+            known.update(keys)
+            yield _Task(collection, i, numbers, [keys[number] for number in numbers])
+
+
+def _groups(work: list[_Task]) -> list[list[_Task]]:
+    """Pictures whose views go through the stem together."""
+    groups: list[list[_Task]] = []
+    room = 0
+    for task in work:
+        if room < len(task.keys):
+            groups.append([])
+            room = _TOGETHER
+        groups[-1].append(task)
+        room -= len(task.keys)
+    return groups
+
+
+@dataclass(frozen=True)
+class _Compute:
+    embedding: SpectralEmbedding
+    preprocessing: Preprocessing
+
+    def __call__(self, pixels: Tensor) -> Float[Tensor, "n l c"]:
+        device = next(self.embedding.parameters()).device
+        parts = []
+        with torch.inference_mode():
+            for some in pixels.split(_TOGETHER):
+                images = normalise(some.to(device), self.preprocessing.mean, self.preprocessing.std)
+                parts.append(self.embedding.eval().features(images)[0].cpu())
+        return torch.cat(parts)
+
+
+class _Computed(Dataset):
+    """Group → keys and features; pixels in place of these where they are computed elsewhere."""
+
+    def __init__(self, groups: list[list[_Task]], compute: _Compute | None):
+        self.groups, self.compute = groups, compute
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+    def __getitem__(self, i: int) -> tuple[list[bytes], Tensor]:
+        keys: list[bytes] = []
+        seen: list[Tensor] = []
+        for task in self.groups[i]:
+            pixels = task.pixels()
+            seen += pixels
+            keys += task.keys if pixels else []
+        if not seen:
+            return [], torch.empty(0)
+        pixels = torch.stack(seen)
+        return keys, self.compute(pixels) if self.compute else pixels
+
+
+def _alone(worker: int) -> None:
+    """One thread each: the processes share the work, not its parts. Ctrl-C is for the first process to handle."""
+    torch.set_num_threads(1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _announce(cache: FeatureCache, collections: Sequence[Collection], rows: int) -> None:
+    wanted = sum(len(collection.keys(i)) for collection in collections for i in range(len(collection.pictures)))
+    size = rows * cache.row_bytes
+    free = shutil.disk_usage(cache.folder).free
+    cache.note(
+        f"cache {cache.folder}: {wanted:,} views, {wanted - rows:,} of them there, {rows:,} to compute"
+        + (f" ({_bytes(size)} more on disk, {_bytes(free)} free)" if rows else "")
+    )
+    if size > free:
+        raise OSError(
+            f"the cache needs {_bytes(size)}, but only {_bytes(free)} are free in {cache.folder}; keep fewer views "
+            f"(--views), or choose another place (--cache-folder)"
+        )
+
+
+def _bytes(count: int) -> str:
+    return f"{count / 1e9:.2f} GB" if count >= 1e8 else f"{count / 1e6:.1f} MB"

@@ -1,0 +1,75 @@
+"""Views of pictures whose features can be kept: each follows from the picture's content and a number."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+
+from jaxtyping import Shaped
+from PIL import Image
+from torch import Tensor
+
+from spectral_vmamba.analysis.sweep import Fill, turned_pixels
+from spectral_vmamba.data.loading import View, numbered_view
+from spectral_vmamba.data.views import Augmentation, PixelView, Preprocessing
+
+KEY_BYTES = 16
+
+
+@dataclass(frozen=True)
+class Views:
+    """Some views of every picture. `see` gives the pixels, 0 to 255, of one of them, from the picture, the digest of
+    its content and the view's number; its name says how, and tells it from all other views of the same picture."""
+
+    names: tuple[str, ...]
+    see: Callable[[Image.Image, bytes, int], Shaped[Tensor, "3 H W"]]
+
+    def keys(self, digest: bytes) -> list[bytes]:
+        return [sha256(digest + name.encode()).digest()[:KEY_BYTES] for name in self.names]
+
+
+def plain_view(preprocessing: Preprocessing) -> Views:
+    """The one view that a network is evaluated on."""
+    return Views(("plain",), _Plain(preprocessing.pixels()))
+
+
+def augmented_views(augment: Augmentation, preprocessing: Preprocessing, count: int) -> Views:
+    """The views that training with so many shows: see `data.loading.numbered_view`."""
+    pixels = {name: value for name, value in asdict(augment).items() if name not in _NOT_OF_PIXELS}
+    names = (f"augmented {json.dumps(pixels, sort_keys=True)} {number}" for number in range(count))
+    return Views(tuple(names), _Augmented(augment.view(preprocessing)))
+
+
+def turned_views(preprocessing: Preprocessing, angles: Sequence[float], fill: Fill) -> Views:
+    """The plain view turned by each of the angles, as `measure_sweep` does."""
+    names = tuple(f"turned {angle:g} {fill}" for angle in angles)
+    return Views(names, _Turned(preprocessing.pixels(), tuple(angles), fill))
+
+
+_NOT_OF_PIXELS = ("erasing", "mixup", "cutmix", "smoothing")
+
+
+@dataclass(frozen=True)
+class _Augmented:
+    view: View
+
+    def __call__(self, picture: Image.Image, digest: bytes, number: int) -> Tensor:
+        return numbered_view(self.view, picture, digest, number)
+
+
+@dataclass(frozen=True)
+class _Plain:
+    view: PixelView
+
+    def __call__(self, picture: Image.Image, digest: bytes, number: int) -> Tensor:
+        return self.view(picture)
+
+
+@dataclass(frozen=True)
+class _Turned:
+    view: PixelView
+    angles: tuple[float, ...]
+    fill: Fill
+
+    def __call__(self, picture: Image.Image, digest: bytes, number: int) -> Tensor:
+        return turned_pixels(self.view(picture)[None], self.angles[number], self.fill)[0]

@@ -1,0 +1,41 @@
+"""Files that are there whole or not at all: written beside their place, flushed to the disk, then renamed."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+
+@contextmanager
+def written_whole(path: Path) -> Iterator[Path]:
+    """A temporary path to write to, which becomes `path` if no error comes."""
+    temporary = path.with_name(f".{path.name}.{uuid4().hex}.tmp")
+    try:
+        yield temporary
+        _flush(temporary)
+        os.replace(temporary, path)
+        _flush(path.parent)
+    except OSError as error:
+        raise OSError(f"cannot write {path}: {error.strerror or error}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    with written_whole(path) as temporary:
+        temporary.write_text(text, encoding="utf-8", errors="replace")
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Temporary files of writers that were killed."""
+    for temporary in folder.glob(".*.tmp"):
+        temporary.unlink(missing_ok=True)
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

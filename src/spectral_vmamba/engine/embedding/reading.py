@@ -1,0 +1,73 @@
+"""Pictures as the network sees them, with what is to be told about them; broken ones with their reason."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from jaxtyping import UInt8
+from PIL import Image
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from spectral_vmamba.data.collection import Collection
+from spectral_vmamba.data.views import Preprocessing, canonical_picture
+
+
+@dataclass(frozen=True)
+class Seen:
+    """`quarters`: how far the picture was turned before it became pixels."""
+
+    pixels: UInt8[Tensor, "3 H W"]
+    width: int
+    height: int
+    quarters: int
+
+
+@dataclass(frozen=True)
+class Broken:
+    reason: str
+
+
+class Eye:
+    def __init__(self, preprocessing: Preprocessing):
+        self.canonical = preprocessing.canonical
+        self.view = replace(preprocessing, canonical=False).pixels()
+
+    def __call__(self, picture: Image.Image) -> Seen:
+        turned, quarters = _canonical(picture) if self.canonical else (picture, 0)
+        return Seen(self.view(turned), picture.width, picture.height, quarters)
+
+
+def _canonical(picture: Image.Image) -> tuple[Image.Image, int]:
+    turned = canonical_picture(picture)
+    given, wanted = np.asarray(picture), np.asarray(turned)
+    return turned, next(q for q in range(4) if np.array_equal(np.rot90(given, q), wanted))
+
+
+class _Readings(Dataset):
+    def __init__(self, collection: Collection, preprocessing: Preprocessing):
+        self.collection, self.eye = collection, Eye(preprocessing)
+
+    def __getitem__(self, i: int) -> Seen | Broken:
+        try:
+            return self.eye(self.collection.opener(i))
+        except (ValueError, OSError) as error:
+            return Broken(" ".join(str(error).split()))
+
+
+def readings(
+    collection: Collection, preprocessing: Preprocessing, batches: list[range], workers: int
+) -> Iterable[list[Seen | Broken]]:
+    """The batches one after the other, prepared by so many processes ahead of time (0: by this one, when asked)."""
+    return DataLoader(
+        _Readings(collection, preprocessing),
+        batch_sampler=batches,  # pyright: ignore[reportArgumentType]
+        num_workers=workers,
+        collate_fn=list,
+        worker_init_fn=_one_thread,
+    )
+
+
+def _one_thread(worker: int) -> None:
+    torch.set_num_threads(1)
