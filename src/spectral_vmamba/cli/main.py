@@ -8,7 +8,20 @@ from jsonargparse import ArgumentParser
 from rich.console import Console
 
 from spectral_vmamba._version import __version__
-from spectral_vmamba.cli import bench, certify, demo, evaluate, info, models, predict, split, train, traversal
+from spectral_vmamba.cli import (
+    bench,
+    certify,
+    demo,
+    embed,
+    evaluate,
+    info,
+    models,
+    predict,
+    search,
+    split,
+    train,
+    traversal,
+)
 from spectral_vmamba.cli.options import Teaching
 
 _COMMANDS = {
@@ -16,6 +29,8 @@ _COMMANDS = {
     "evaluate": evaluate,
     "certify": certify,
     "predict": predict,
+    "embed": embed,
+    "search": search,
     "split": split,
     "models": models,
     "traversal": traversal,

@@ -1,5 +1,6 @@
 """`embed`: every picture of a collection as a vector, in files that are written whole, in runs that can go on."""
 
+import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -13,7 +14,7 @@ from spectral_vmamba._version import __version__
 from spectral_vmamba.data.collection import Collection, read_collection
 from spectral_vmamba.engine.embedding.arrays import gather, whole_arrays
 from spectral_vmamba.engine.embedding.config import EmbedConfig
-from spectral_vmamba.engine.embedding.encoder import Encoder, build_encoder
+from spectral_vmamba.engine.embedding.encoder import Encoded, Encoder, build_encoder
 from spectral_vmamba.engine.embedding.files import remove_leftovers
 from spectral_vmamba.engine.embedding.output import KIND, OutputFolder, read_broken, write_broken
 from spectral_vmamba.engine.embedding.reading import Broken, Seen, readings
@@ -64,14 +65,14 @@ def embed(config: EmbedConfig, collection: Collection | None = None, progress: P
 
 def describe(config: EmbedConfig, collection: Collection, encoder: Encoder) -> dict[str, Any]:
     """The facts of an output folder."""
-    vector_length, token_shape = encoder.shape(config.tokens)
+    cells, channels = encoder.token_layout() if config.tokens else (None, 0)
     settings = {
         "pictures": collection.fingerprint(),
         "count": len(collection),
         "model": encoder.name,
         "vector": encoder.features.told,
         "weights": encoder.weights(),
-        "preprocessing": {key: list(v) if isinstance(v, tuple) else v for key, v in asdict(encoder.preprocessing).items()},
+        "preprocessing": json.loads(json.dumps(asdict(encoder.preprocessing))),
         "tokens": config.tokens,
         "format": config.format,
         "shard_size": config.shard_size,
@@ -86,8 +87,9 @@ def describe(config: EmbedConfig, collection: Collection, encoder: Encoder) -> d
         "checkpoint": checkpoint,
         "image_size": config.image_size,
         "settings": settings,
-        "vector_length": vector_length,
-        "token_shape": token_shape,
+        "vector_length": encoder.features.length,
+        "token_shape": None if cells is None else [len(cells), channels],
+        "cells": None if cells is None else cells.tolist(),
         "quarter_turns_change_nothing": encoder.quarter_turns_change_nothing,
         "finished": False,
     }
@@ -106,24 +108,30 @@ def embedded_shards(
     if not plan:
         return
     read = readings(collection, encoder.preprocessing, [batch for _, batch in plan], config.workers or 0)
-    cells = encoder.cells() if config.tokens else None
     rows: list[tuple[int, Seen | Broken]] = []
-    encoded: list[Any] = []
+    encoded: list[Encoded] = []
     for (number, batch), seen in zip(plan, progress(read, "embedding", len(plan)), strict=True):
         rows += zip(batch, seen, strict=True)
         good = [each for each in seen if isinstance(each, Seen)]
         if good:
             encoded.append(encoder.encode([g.pixels for g in good], [g.quarters for g in good], config.tokens))
         if batch.stop == folder.rows_of(number).stop:
-            yield number, _shard(collection, folder, rows, encoded, cells)
+            yield number, _shard(collection, folder, rows, encoded)
             rows, encoded = [], []
 
 
-def _shard(collection: Collection, folder: OutputFolder, rows, encoded, cells) -> Shard:
+def _shard(
+    collection: Collection,
+    folder: OutputFolder,
+    rows: list[tuple[int, Seen | Broken]],
+    encoded: list[Encoded],
+) -> Shard:
     facts = folder.facts
     good = [(i, seen) for i, seen in rows if isinstance(seen, Seen)]
     vectors = [part.vectors for part in encoded] or [np.zeros((0, facts["vector_length"]), np.float32)]
-    tokens = [part.tokens for part in encoded] or [np.zeros((0, *(facts["token_shape"] or ())), np.float16)]
+    tokens = [part.tokens for part in encoded if part.tokens is not None]
+    tokens = tokens or [np.zeros((0, *(facts["token_shape"] or ())), np.float16)]
+    cells = np.array(facts["cells"], np.int16) if facts["cells"] is not None else None
     return Shard(
         [_text(collection.names[i]) for i, _ in good],
         [seen.width for _, seen in good],

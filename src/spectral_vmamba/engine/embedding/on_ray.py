@@ -6,6 +6,7 @@ picture is lost or doubled. The output folder, and the pictures that are files, 
 
 import logging
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +17,9 @@ from spectral_vmamba.engine.embedding.output import OutputFolder
 _RETRIES = 3  # of a shard whose worker died: a picture that kills every worker must not do so for ever
 
 
-def embed_on_ray(folder: OutputFolder, collection: Collection, config: EmbedConfig, numbers: list[int], progress) -> None:
+def embed_on_ray(
+    folder: OutputFolder, collection: Collection, config: EmbedConfig, numbers: list[int], progress: Callable
+) -> None:
     ray = _ray()
     mine = not ray.is_initialized()
     if mine:
@@ -32,7 +35,12 @@ def embed_on_ray(folder: OutputFolder, collection: Collection, config: EmbedConf
             ShardWriter,
             batch_size=1,
             compute=ray.data.ActorPoolStrategy(size=workers),
-            fn_constructor_args=(str(folder.path.absolute()), folder.facts, replace(config, workers=0), ray.put(collection)),
+            fn_constructor_args=(
+                str(folder.path.absolute()),
+                folder.facts,
+                replace(config, workers=0, engine="local"),
+                ray.put(collection),
+            ),
             num_cpus=1,
             num_gpus=1 if config.device.startswith("cuda") else 0,
             max_restarts=-1,
@@ -59,10 +67,13 @@ class ShardWriter:
         from spectral_vmamba.engine.embedding.encoder import build_encoder
 
         torch.set_num_threads(1)
-        self.folder, self.config, self.collection = OutputFolder(output, facts), config, ray.get(collection)
+        self.folder, self.config = OutputFolder(output, facts), config
+        self.collection: Any = ray.get(collection)
         self.encoder = build_encoder(config.model, config.checkpoint, config.image_size, config.device)
         if self.encoder.weights() != facts["settings"]["weights"]:
-            raise ValueError(f"the weights of {self.encoder.name} on this machine are not those of the machine that asks")
+            raise ValueError(
+                f"this machine has other weights of {self.encoder.name} than the one that asks; make them equal"
+            )
 
     def __call__(self, rows: dict[str, Any]) -> dict[str, Any]:
         from spectral_vmamba.engine.embedding.embed import embedded_shards
@@ -85,9 +96,9 @@ def _ray() -> Any:
 
 def _plain(error: Exception) -> Exception:
     """What went wrong in a worker, without the way it came."""
-    cause = error
-    while getattr(cause, "cause", None) is not None or cause.__cause__ is not None:
-        cause = getattr(cause, "cause", None) or cause.__cause__
+    cause: Any = error
+    while (deeper := getattr(cause, "cause", None) or cause.__cause__) is not None:
+        cause = deeper
     if isinstance(cause, (ValueError, OSError, ImportError)):
         return type(cause)(str(cause))
     return OSError(f"a Ray worker failed, and again after {_RETRIES} retries; finished shards are kept: {error}")

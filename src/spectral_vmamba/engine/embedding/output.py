@@ -49,7 +49,10 @@ class OutputFolder:
             stored = read_facts(self.path)
             _check_same(stored["settings"], self.facts["settings"], self.path)
             if stored["finished"]:
-                self.facts = {**self.facts, **{key: stored[key] for key in ("finished", "embedded", "sha256") if key in stored}}
+                self.facts = {
+                    **self.facts,
+                    **{key: stored[key] for key in ("finished", "embedded", "sha256") if key in stored},
+                }
                 return
         elif found := next(iter(_ours(self.path)), None):
             raise ValueError(
@@ -65,7 +68,7 @@ class OutputFolder:
     def finished_shard(self, number: int) -> Shard | None:
         """None if it has to be computed: not there, damaged, or of other settings."""
         try:
-            shard = self.format.read(self.shard_path(number))
+            shard = self.format.read(self.shard_path(number), True)
         except DamagedShard:
             return None
         whole = len(shard) + len(shard.broken) == len(self.rows_of(number))
@@ -74,10 +77,10 @@ class OutputFolder:
     def write_shard(self, number: int, shard: Shard) -> None:
         self.format.write(self.shard_path(number), shard)
 
-    def shards(self) -> Iterator[Shard]:
+    def shards(self, with_tokens: bool = True) -> Iterator[Shard]:
         for number in range(self.shard_count):
             try:
-                yield self.format.read(self.shard_path(number))
+                yield self.format.read(self.shard_path(number), with_tokens)
             except DamagedShard as error:
                 raise DamagedShard(f"{error}; run embed again with the same settings: it computes only this") from error
 

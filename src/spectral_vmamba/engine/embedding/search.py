@@ -1,12 +1,12 @@
 """`search`: the pictures of an embedded collection that are most like given ones, however these are turned."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from spectral_vmamba.engine.embedding.arrays import read_arrays
 from spectral_vmamba.engine.embedding.encoder import Encoder, build_encoder
@@ -43,7 +43,7 @@ class Index:
         if self.facts["settings"]["format"] == "npy":
             yield from read_arrays(self.folder, _ROWS)
         else:
-            for shard in OutputFolder(self.folder, self.facts).shards():
+            for shard in OutputFolder(self.folder, self.facts).shards(with_tokens=False):
                 yield shard.files, shard.labels, shard.vectors
 
 
@@ -83,18 +83,14 @@ def nearest(index: Index, vectors: Sequence[Float[np.ndarray, "v"]], top: int) -
         for i, vector in enumerate(vectors):
             # Summed in double precision and rounded once: equal vectors get equal similarities wherever they are.
             similarities = (wide @ vector.astype(np.float64)).astype(np.float32)
-            rows = _largest(similarities, top)
-            found = ((float(-similarities[row]), files[row], labels[row]) for row in rows)
-            best[i] = _first(best[i], found, top)
+            rows = _largest(similarities, top).tolist()
+            found = [(float(-similarities[row]), files[row], labels[row]) for row in rows]
+            best[i] = sorted([*best[i], *found], key=lambda each: each[:2])[:top]
     return [[Hit(k + 1, file, -less, label) for k, (less, file, label) in enumerate(each)] for each in best]
 
 
-def _largest(similarities: Float[np.ndarray, "n"], top: int) -> np.ndarray:
+def _largest(similarities: Float[np.ndarray, "n"], top: int) -> Int[np.ndarray, "k"]:
     """The rows of the largest, with all that equal the last of them."""
     if len(similarities) <= top:
         return np.arange(len(similarities))
     return np.flatnonzero(similarities >= np.partition(similarities, -top)[-top])
-
-
-def _first(kept: list, found: Iterable[tuple[float, str, str | None]], top: int) -> list:
-    return sorted([*kept, *found], key=lambda each: each[:2])[:top]

@@ -15,6 +15,7 @@ from spectral_vmamba.engine.embedding.config import Format
 from spectral_vmamba.engine.embedding.files import written_whole
 
 _KEY = b"spectral_vmamba"
+_PLAIN = ("file", "width", "height", "label")
 
 
 class DamagedShard(ValueError):
@@ -23,7 +24,7 @@ class DamagedShard(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Shard:
-    """Rows of the pictures that could be read; `broken` are the others, with reasons. `made_by` tells settings apart."""
+    """Rows of the pictures that could be read; `broken` are the others, with reasons; `made_by` stands for settings."""
 
     files: list[str]
     widths: list[int]
@@ -43,7 +44,7 @@ class Shard:
 class ShardFormat:
     suffix: str
     write: Callable[[Path, Shard], None]
-    read: Callable[[Path], Shard]
+    read: Callable[[Path, bool], Shard]  # with tokens or without
 
 
 def pyarrow() -> Any:
@@ -75,12 +76,14 @@ def _write_parquet(path: Path, shard: Shard) -> None:
         arrow.parquet.write_table(table, temporary, write_page_checksum=True)
 
 
-def _read_parquet(path: Path) -> Shard:
+def _read_parquet(path: Path, with_tokens: bool) -> Shard:
     arrow = pyarrow()
     try:
-        table = arrow.parquet.read_table(path, page_checksum_verification=True, partitioning=None)
+        columns = None if with_tokens else [*_PLAIN, "vector"]
+        with path.open("rb") as stream:
+            table = arrow.parquet.read_table(stream, columns=columns, page_checksum_verification=True)
         notes = json.loads((table.schema.metadata or {})[_KEY])
-        plain = {name: table[name].to_pylist() for name in ("file", "width", "height", "label")}
+        plain = {name: table[name].to_pylist() for name in _PLAIN}
         vectors = _array(table, "vector")
         tokens = _array(table, "tokens") if "tokens" in table.column_names else None
         cells = _array(table, "cells") if tokens is not None else None
@@ -125,16 +128,14 @@ def _write_arrays(path: Path, shard: Shard) -> None:
         np.savez(stream, **arrays)
 
 
-def _read_arrays(path: Path) -> Shard:
+def _read_arrays(path: Path, with_tokens: bool) -> Shard:
     try:
         with np.load(path, allow_pickle=False) as stored:
-            arrays = dict(stored)
+            arrays = {name: stored[name] for name in stored.files if with_tokens or name not in ("tokens", "cells")}
         notes = json.loads(arrays["notes"].tobytes())
         broken = [(name, reason) for name, reason in notes["broken"]]
         lists = (notes["files"], notes["widths"], notes["heights"], notes["labels"])
-        return Shard(
-            *lists, arrays["vectors"], arrays.get("tokens"), arrays.get("cells"), broken, notes["made_by"]
-        )
+        return Shard(*lists, arrays["vectors"], arrays.get("tokens"), arrays.get("cells"), broken, notes["made_by"])
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, KeyError, ValueError) as error:
         raise DamagedShard(f"{path} is damaged: {error}") from error
 
