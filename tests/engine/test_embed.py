@@ -164,6 +164,14 @@ def test_only_damaged_and_missing_shards_are_computed(photos, made, tmp_path):
     assert np.array_equal(vectors(tmp_path), vectors(made))
 
 
+def test_a_shard_of_other_settings_is_computed_again(photos, made, tmp_path):
+    embed(config(photos, tmp_path))
+    ours = (tmp_path / "part-00001.parquet").read_bytes()
+    (tmp_path / "part-00001.parquet").write_bytes((made / "part-00001.parquet").read_bytes())  # with tokens
+    assert embed(config(photos, tmp_path)).computed == 5
+    assert (tmp_path / "part-00001.parquet").read_bytes() == ours
+
+
 def test_a_run_killed_in_the_middle_goes_on(photos, made, tmp_path):
     code = f"""
 import os

@@ -55,6 +55,16 @@ def test_equals_come_in_the_order_of_their_names(photos, index):
     assert only == hits[:1]
 
 
+def test_the_order_of_names_is_not_that_of_the_collection(photos, tmp_path):
+    names = sorted((str(path) for path in photos.rglob("03*.png")), reverse=True)
+    (tmp_path / "list.txt").write_text("\n".join(names))
+    for size in (1, 2):
+        embed(EmbedConfig(str(tmp_path / "list.txt"), str(tmp_path / f"{size}"), shard_size=size, image_size=64))
+        for top in (1, 2):
+            (hits,) = search(tmp_path / f"{size}", names[0], top=top)
+            assert [hit.file for hit in hits] == sorted(names)[:top]
+
+
 def test_the_running_best_is_the_best_of_all(index):
     """Against sorting everything at once."""
     blocks = list(index.blocks())

@@ -27,8 +27,9 @@ def embed_on_ray(
     settings = ray.data.DataContext.get_current()
     bars = settings.enable_progress_bars
     settings.enable_progress_bars = False
-    logging.getLogger("ray.data").setLevel(logging.WARNING)
+    logging.getLogger("ray.data").setLevel(logging.ERROR)  # it warns that its own bars are off
     workers = min(config.workers or int(ray.cluster_resources().get("CPU", 1)), len(numbers))
+    everything = ray.put(collection)  # held here until the end: workers that start anew ask for it
     try:
         shards = ray.data.from_items([{"shard": number} for number in numbers], override_num_blocks=len(numbers))
         done = shards.map_batches(
@@ -39,7 +40,7 @@ def embed_on_ray(
                 str(folder.path.absolute()),
                 folder.facts,
                 replace(config, workers=0, engine="local"),
-                ray.put(collection),
+                everything,
             ),
             num_cpus=1,
             num_gpus=1 if config.device.startswith("cuda") else 0,
