@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal, get_args
 
 import torch
@@ -87,11 +88,26 @@ def measure_sweep(
 ) -> Sweep:
     """`probabilities` of pixels 0 to 255; quarter turns of them are exact, others bilinear. Each picture is compared
     with itself at 0°, seen with the same fill."""
+    said = ((partial(_said_of, probabilities, pixels, fill), labels) for pixels, labels in batches)
+    return gathered_sweep(name, said, angles, fill)
+
+
+def _said_of(probabilities: Callable[[Tensor], Tensor], pixels: Tensor, fill: Fill, angle: float) -> Tensor:
+    return probabilities(turned_pixels(pixels, angle, fill))
+
+
+def gathered_sweep(
+    name: str,
+    said: Iterable[tuple[Callable[[float], Float[Tensor, "b classes"]], Int[Tensor, "b"]]],
+    angles: Sequence[float],
+    fill: Fill,
+) -> Sweep:
+    """From batches of a function, angle → probabilities, and labels."""
     points = {angle: TurnScores(angle) for angle in angles}
-    for pixels, labels in batches:
-        before = probabilities(turned_pixels(pixels, 0, fill))
+    for probabilities_at, labels in said:
+        before = probabilities_at(0.0)
         for angle, point in points.items():
-            after = probabilities(turned_pixels(pixels, angle, fill)) if angle else before
+            after = probabilities_at(angle) if angle else before
             point.add(before, after, labels.to(after.device))
     return Sweep(name, fill, list(points.values()))
 

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +39,19 @@ def parser() -> ArgumentParser:
     parser.add_argument("--batch-size", type=int, default=64, help="pictures at a time")
     parser.add_argument("--workers", type=int, default=0, help="processes that read pictures")
     parser.add_argument("--device", type=str, default="cpu", help="where to run: cpu, cuda, …")
+    parser.add_argument(
+        "--cache",
+        action="store_true",
+        help="keep what a frozen stem says about the turned pictures: other runs with it are then measured in seconds",
+    )
+    parser.add_argument("--cache-folder", type=str | None, default=None, help="where; the user's own unless given")
     parser.add_argument("-o", "--output", type=str | None, default=None, help="folder for numbers and pictures")
     return parser
 
 
 def run(config: Namespace) -> int:
     from spectral_vmamba.engine import evaluate
+    from spectral_vmamba.engine.cache import cache_root
 
     if not config.runs and not config.model:
         raise ValueError("name at least one run or checkpoint, or a model by --model")
@@ -56,7 +64,15 @@ def run(config: Namespace) -> int:
     with bars(console) as progress:
         for predictor in _predictors(config):
             measured = evaluate(
-                predictor, config.data, config.rotations, config.fill, config.batch_size, config.workers, progress
+                predictor,
+                config.data,
+                config.rotations,
+                config.fill,
+                config.batch_size,
+                config.workers,
+                progress,
+                cache_root(config.cache_folder) if config.cache else None,
+                partial(console.print, markup=False, highlight=False, soft_wrap=True),
             )
             evaluations.append(measured)
     _show(evaluations, console)

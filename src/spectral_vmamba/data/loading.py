@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from spectral_vmamba.data.pictures import Pictures
-from spectral_vmamba.data.randomness import ORDER, PICTURE, reseed
+from spectral_vmamba.data.randomness import ORDER, PICTURE, VIEW, reseed
 
 View = Callable[[Image.Image], Tensor]
 

@@ -11,7 +11,8 @@ from spectral_vmamba.data.folders import unlabelled
 from spectral_vmamba.data.loading import Batch
 from spectral_vmamba.data.pictures import Pictures
 from spectral_vmamba.data.sources import training_data, validation_data
-from spectral_vmamba.engine.answers import answers, pixel_batches
+from spectral_vmamba.engine.answers import Answers, answers, pixel_batches
+from spectral_vmamba.engine.cache import KeptPictures, fixed_embedding, open_cache
 from spectral_vmamba.engine.config import TrainConfig, with_absolute_paths
 from spectral_vmamba.engine.predictor import Predictor, load
 
@@ -59,31 +60,53 @@ def evaluate(
     batch_size: int = BATCH,
     workers: int = 0,
     progress: Progress = _quiet,
+    cache: str | Path | None = None,
+    note: Callable[[str], None] = lambda text: None,
 ) -> Evaluation:
     """Scores on `data` (what the run itself validated on, unless given); with `rotations`, also a sweep over the circle
-    in steps of so many degrees, once for every fill."""
+    in steps of so many degrees, once for every fill.
+
+    A `cache` folder keeps what a frozen stem says about the turned pictures, in half precision: other runs with the
+    same stem are then measured in seconds.
+    """
     predictor = classifier if isinstance(classifier, Predictor) else load(classifier)
     pictures, told = pictures_for(predictor, data)
-    batches = -(-len(pictures) // batch_size)
-    shown = pixel_batches(pictures, predictor.preprocessing, batch_size, workers)
-    said = answers(
-        predictor.model,
-        pictures,
-        progress(shown, f"{predictor.name}, upright", batches),
-        lambda batch: predictor.inputs(batch.views),
-        predictor.device,
-    )
-    sweeps = []
-    for fill in fills if rotations is not None else ():
-        shown = progress(
-            pixel_batches(pictures, predictor.preprocessing, batch_size, workers),
-            f"{predictor.name}, turned, {fill}",
-            batches,
+    shown = _Pixels(predictor, pictures, workers, progress)
+    if cache is not None:
+        opened = open_cache(
+            Path(cache), fixed_embedding(predictor.model), predictor.preprocessing, "float16", note, progress
         )
-        angles = sweep_angles(rotations or 0.0)
-        sweeps.append(measure_sweep(predictor.name, predictor.probabilities, _pairs(shown), angles, fill))
+        shown = KeptPictures(predictor.name, predictor.model, pictures, opened, workers, predictor.device)
+    said = shown.answers(batch_size)
+    angles = sweep_angles(rotations) if rotations is not None else []
+    sweeps = [shown.sweep(angles, fill, batch_size) for fill in fills if angles]
     broken = [pictures.names[i] for i in said.broken]
     return Evaluation(predictor.name, told, predictor.classes, measure_scores(said.logits, said.labels), sweeps, broken)
+
+
+@dataclass(frozen=True)
+class _Pixels:
+    """Measuring by showing the pictures themselves."""
+
+    predictor: Predictor
+    pictures: Pictures
+    workers: int
+    progress: Progress
+
+    def answers(self, batch_size: int) -> Answers:
+        predictor = self.predictor
+        shown = self._shown(batch_size, "upright")
+        return answers(
+            predictor.model, self.pictures, shown, lambda batch: predictor.inputs(batch.views), predictor.device
+        )
+
+    def sweep(self, angles: Sequence[float], fill: Fill, batch_size: int) -> Sweep:
+        shown = self._shown(batch_size, f"turned, {fill}")
+        return measure_sweep(self.predictor.name, self.predictor.probabilities, _pairs(shown), angles, fill)
+
+    def _shown(self, batch_size: int, told: str) -> Iterable[Batch]:
+        batches = pixel_batches(self.pictures, self.predictor.preprocessing, batch_size, self.workers)
+        return self.progress(batches, f"{self.predictor.name}, {told}", -(-len(self.pictures) // batch_size))
 
 
 def certify(

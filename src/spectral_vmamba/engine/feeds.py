@@ -1,40 +1,35 @@
 """What a run learns from and is validated on, batch by batch: pixels, or what a cache keeps of them."""
 
-import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from spectral_vmamba.data.images import normalise
-from spectral_vmamba.data.loading import Batch, Key, RandomViews, in_batches, load
+from spectral_vmamba.data.loading import Batch, Key, RandomViews, load
 from spectral_vmamba.data.pictures import Pictures
 from spectral_vmamba.data.views import Preprocessing
 from spectral_vmamba.engine.answers import pixel_batches
-from spectral_vmamba.engine.cache import FeatureCache, augmented_views, open_cache, plain_view
-from spectral_vmamba.engine.cache.filling import Collection, collect, fill
+from spectral_vmamba.engine.cache import (
+    Kept,
+    TokenBatch,
+    augmented_views,
+    cache_root,
+    collect,
+    fill,
+    fixed_embedding,
+    open_cache,
+    plain_view,
+)
 from spectral_vmamba.engine.config import TrainConfig
 from spectral_vmamba.engine.reporting import Reporter
-from spectral_vmamba.models.spectral_vmamba import SpectralVMamba
 from spectral_vmamba.models.tokens import Tokens
 
 _FEW = 500  # pictures that are read sooner than processes have started to read them
-
-
-@dataclass(frozen=True)
-class TokenBatch:
-    """Like `data.loading.Batch`, with what the embedding made of the views in place of these."""
-
-    tokens: Tokens
-    labels: Int[Tensor, "b"]
-    pictures: list[int]
-    broken: list[int]
 
 
 class Feed(Protocol):
@@ -70,28 +65,6 @@ class PixelFeed:
         return normalise(pixels, self.preprocessing.mean, self.preprocessing.std)
 
 
-@dataclass(frozen=True, eq=False)
-class Kept:
-    """Which row of a cache shows which view of which picture; −1 for pictures that cannot be read."""
-
-    cache: FeatureCache
-    pictures: Pictures
-    rows: Int[np.ndarray, "pictures views"]
-
-    @classmethod
-    def of(cls, cache: FeatureCache, collection: Collection) -> "Kept":
-        count = len(collection.views.names)
-        rows = [cache.rows(collection.keys(i)) or [-1] * count for i in range(len(collection.pictures))]
-        return cls(cache, collection.pictures, np.array(rows))
-
-    def batch(self, pictures: list[int], views: list[int], broken: list[int]) -> TokenBatch:
-        labels = torch.from_numpy(self.pictures.labels[pictures])
-        return TokenBatch(self.cache.tokens(self.rows[pictures, views].tolist()), labels, pictures, broken)
-
-    def has(self, i: int) -> bool:
-        return bool((self.rows[i] >= 0).all())
-
-
 @dataclass(frozen=True)
 class CacheFeed:
     train: Kept
@@ -106,15 +79,10 @@ class CacheFeed:
             yield self.train.batch([i for i, _ in found], [key.epoch % views for key in keys], broken)
 
     def validation(self, batch: int, mine: int, of: int) -> Iterator[TokenBatch]:
-        for numbers in in_batches(len(self.val.pictures), batch, mine, of):
-            there = [i for i in numbers if self.val.has(i)]
-            if there:
-                yield self.val.batch(there, [0] * len(there), [i for i in numbers if i not in there])
+        return self.val.batches(batch, mine, of)
 
     def inputs(self, batch: TokenBatch) -> Tokens:
-        x, traversal, _ = batch.tokens
-        parts = {part: getattr(traversal, part).to(self.device) for part in ("ranks", "content", "orders")}
-        return Tokens(x.to(self.device), replace(traversal, **parts), None)
+        return batch.tokens_on(self.device)
 
     def _readable(self, wanted: int) -> tuple[int, list[int]]:
         """The picture, or the next that can be read, as `RandomViews` has it; and those that could not be read."""
@@ -138,16 +106,11 @@ def cache_feed(
     wait: Callable[[], None],
 ) -> CacheFeed:
     """Fills the cache, every process its share of it."""
-    if not isinstance(model, SpectralVMamba) or not model.embedding.is_fixed:
-        raise ValueError(
-            f"--cache keeps what a frozen stem says about pictures, and {config.model} has none that stays as it is; "
-            "take spectral_vmamba_lite, or leave --cache out"
-        )
     preprocessing = pixels.preprocessing
     reopened = partial(
         open_cache,
-        cache_root(config),
-        model.embedding,
+        cache_root(config.cache_folder),
+        fixed_embedding(model),
         preprocessing,
         config.cache_precision,
         reporter.note,
@@ -166,10 +129,3 @@ def cache_feed(
         wait()
         cache = reopened()
     return CacheFeed(Kept.of(cache, train), Kept.of(cache, val), pixels.device)
-
-
-def cache_root(config: TrainConfig) -> Path:
-    if config.cache_folder:
-        return Path(config.cache_folder)
-    home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home) if home else Path.home() / ".cache") / "spectral_vmamba" / "features"

