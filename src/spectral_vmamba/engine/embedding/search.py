@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from spectral_vmamba.engine.embedding.arrays import read_arrays
 from spectral_vmamba.engine.embedding.encoder import Encoder, build_encoder
@@ -83,14 +83,14 @@ def nearest(index: Index, vectors: Sequence[Float[np.ndarray, "v"]], top: int) -
         for i, vector in enumerate(vectors):
             # Summed in double precision and rounded once: equal vectors get equal similarities wherever they are.
             similarities = (wide @ vector.astype(np.float64)).astype(np.float32)
-            rows = _largest(similarities, top).tolist()
+            rows = _largest(similarities, top)
             found = [(float(-similarities[row]), files[row], labels[row]) for row in rows]
             best[i] = sorted([*best[i], *found], key=lambda each: each[:2])[:top]
     return [[Hit(k + 1, file, -less, label) for k, (less, file, label) in enumerate(each)] for each in best]
 
 
-def _largest(similarities: Float[np.ndarray, "n"], top: int) -> Int[np.ndarray, "k"]:
+def _largest(similarities: Float[np.ndarray, "n"], top: int) -> list[int]:
     """The rows of the largest, with all that equal the last of them."""
     if len(similarities) <= top:
-        return np.arange(len(similarities))
-    return np.flatnonzero(similarities >= np.partition(similarities, -top)[-top])
+        return list(range(len(similarities)))
+    return [int(row) for row in np.flatnonzero(similarities >= np.partition(similarities, -top)[-top])]
