@@ -175,7 +175,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--fill", nargs="+", default=["black", "disk"])
     parser.add_argument("--step", type=float, default=15.0, help="degrees between the measured turns")
     parser.add_argument("--size", type=int, default=128)
-    parser.add_argument("--epochs", type=int, default=24)
+    parser.add_argument("--epochs", type=int, default=12)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--model-options", default="{}", help="of all variants, as JSON")
     return parser.parse_args()

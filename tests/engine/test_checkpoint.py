@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import save_file
 
 from spectral_vmamba.engine.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
-from spectral_vmamba.engine.tensor_file import remove_leftovers
+from spectral_vmamba.engine.files import remove_leftovers
 from tests.disks import fill, small_disk
 
 TENSORS = {"raw.a": torch.arange(5.0), "raw.b": torch.tensor(3), "ema.a": torch.ones(2, 2, dtype=torch.bfloat16)}
@@ -58,17 +58,15 @@ _KILLED = """
 import os, signal, sys, torch
 from pathlib import Path
 import spectral_vmamba.engine.checkpoint as checkpoint
+import spectral_vmamba.engine.files as files
 import spectral_vmamba.engine.tensor_file as tensor_file
 name, path = sys.argv[1], Path(sys.argv[2])
 def die(*arguments, **keywords):
     if name == "half":
         arguments[1].write_bytes(b"x" * 100)
     os.kill(os.getpid(), signal.SIGKILL)
-target = {"half": "save_file", "fsync": "_flush"}.get(name)
-if target:
-    setattr(tensor_file, target, die)
-else:
-    os.replace = die
+where, target = {"half": (tensor_file, "save_file"), "fsync": (files, "_flush"), "rename": (os, "replace")}[name]
+setattr(where, target, die)
 checkpoint.save_checkpoint(path, {"raw.a": torch.full((1000,), 2.0)}, {"step": 2})
 """
 

@@ -1,7 +1,6 @@
 """The folder of one training run: settings, checkpoints, history. And whether a run may go on in it."""
 
 import json
-import os
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ import yaml
 
 from spectral_vmamba.engine.checkpoint import Checkpoint, CheckpointError, load_checkpoint
 from spectral_vmamba.engine.config import TrainConfig
-from spectral_vmamba.engine.tensor_file import remove_leftovers
+from spectral_vmamba.engine.files import remove_leftovers, write_text
 
 # Settings that do not change what is learned, and so may change when a run goes on.
 _FREE = ("output", "tracker", "save_minutes", "workers", "cache_folder")
@@ -49,14 +48,7 @@ class RunFolder:
 
     def write_text(self, name: str, text: str) -> None:
         """Whole or not at all, as checkpoints are."""
-        temporary = self.path / f".{name}.{os.getpid()}.tmp"
-        try:
-            temporary.write_text(text, encoding="utf-8")
-            os.replace(temporary, self.path / name)
-        except OSError as error:
-            raise OSError(f"cannot write {self.path / name}: {error.strerror or error}") from error
-        finally:
-            temporary.unlink(missing_ok=True)
+        write_text(self.path / name, text)
 
     def checkpoint(self, resume: bool) -> Checkpoint | None:
         """What a run goes on from; None for a new run."""

@@ -1,7 +1,4 @@
-"""Tensors in one safetensors file, with a JSON text of facts and a checksum in its header.
-
-A file is written whole or not at all: into a temporary file beside it, flushed to the disk, then renamed.
-"""
+"""Tensors in one safetensors file, with a JSON text of facts and a checksum in its header."""
 
 import json
 import os
@@ -15,6 +12,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from spectral_vmamba.engine.files import written_whole
+
 
 class TensorFileError(ValueError):
     """A file of another kind, or a damaged one."""
@@ -24,20 +23,14 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], kind: str, facts: M
     """Either the whole new file is at `path` afterwards, or what was there before."""
     plain = {name: tensor.detach().to("cpu").contiguous() for name, tensor in tensors.items()}
     header = {**facts, "kind": kind, "sha256": _digest(plain)}
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
+    with written_whole(path) as temporary:
         temporary.touch()
         mode = temporary.stat().st_mode  # save_file makes files that only their owner can read
-        save_file(plain, temporary, metadata={"spectral_vmamba": json.dumps(header, ensure_ascii=False)})
+        try:
+            save_file(plain, temporary, metadata={"spectral_vmamba": json.dumps(header, ensure_ascii=False)})
+        except SafetensorError as error:
+            raise OSError(str(error)) from error
         os.chmod(temporary, mode)
-        _flush(temporary)
-        os.replace(temporary, path)
-        _flush(path.parent)
-    except (OSError, SafetensorError) as error:
-        kept = f"; {path.name} of before is kept" if path.exists() else ""
-        raise OSError(f"cannot write {path}: {_reason(error)}{kept}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def read_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -55,12 +48,6 @@ def read_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, An
     return tensors, facts
 
 
-def remove_leftovers(folder: Path) -> None:
-    """Temporary files of writers that were killed."""
-    for temporary in folder.glob(".*.safetensors.*.tmp"):
-        temporary.unlink(missing_ok=True)
-
-
 def digest_of(tensors: Mapping[str, Tensor]) -> str:
     """Tells sets of tensors apart by names and bytes."""
     return _digest({name: tensor.detach().to("cpu").contiguous() for name, tensor in tensors.items()})
@@ -72,16 +59,3 @@ def _digest(tensors: Mapping[str, Tensor]) -> str:
         digest.update(name.encode())
         digest.update(tensors[name].reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
-
-
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _reason(error: Exception) -> str:
-    text = str(error)
-    return "no space left on the disk" if "No space left" in text or "os error 28" in text else text

@@ -37,10 +37,10 @@ class SpectralEmbedding(nn.Module):
     def features(self, images: Float[Tensor, "b rgb H W"]) -> tuple[Float[Tensor, "b l c"], Grid, Frame | None]:
         check_images(images, self.in_chans, self.config.patch_size)
         frame = None
+        if self.config.domain == "disk":  # before the frame is chosen: corners do not count at all
+            images = mask_outside_circle(images)
         if self.config.canonical_frame:
             images, frame = canonical_frame(images)
-        if self.config.domain == "disk":
-            images = mask_outside_circle(images)
         maps = self.rfn(images)
         diameter = min(images.shape[-2:]) / self.config.patch_size
         grid = Grid(maps.shape[-2], maps.shape[-1], self.config.domain, diameter=diameter)

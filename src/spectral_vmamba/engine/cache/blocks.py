@@ -9,7 +9,8 @@ from uuid import uuid4
 
 from torch import Tensor
 
-from spectral_vmamba.engine.tensor_file import TensorFileError, read_tensors, remove_leftovers, write_tensors
+from spectral_vmamba.engine.files import remove_leftovers
+from spectral_vmamba.engine.tensor_file import TensorFileError, read_tensors, write_tensors
 
 KIND = "spectral-vmamba block of a cache"
 Progress = Callable[[Iterable[Any], str, int], Iterable[Any]]  # items, what is done, how many

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 from numpy.lib.format import open_memmap
 
-from spectral_vmamba.engine.embedding.files import written_whole
 from spectral_vmamba.engine.embedding.output import ARRAYS, OutputFolder
 from spectral_vmamba.engine.embedding.shards import DamagedShard
+from spectral_vmamba.engine.files import written_whole
 
 _COLUMNS = ("file", "width", "height", "label")
 

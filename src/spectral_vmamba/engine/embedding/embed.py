@@ -15,10 +15,10 @@ from spectral_vmamba.data.collection import Collection, read_collection
 from spectral_vmamba.engine.embedding.arrays import gather, whole_arrays
 from spectral_vmamba.engine.embedding.config import EmbedConfig
 from spectral_vmamba.engine.embedding.encoder import Encoded, Encoder, build_encoder
-from spectral_vmamba.engine.embedding.files import remove_leftovers
 from spectral_vmamba.engine.embedding.output import KIND, OutputFolder, read_broken, write_broken
 from spectral_vmamba.engine.embedding.reading import Broken, Seen, readings
 from spectral_vmamba.engine.embedding.shards import Shard, pyarrow
+from spectral_vmamba.engine.files import remove_leftovers
 
 Progress = Callable[[Iterable[Any], str, int], Iterable[Any]]  # items, what is done, how many
 

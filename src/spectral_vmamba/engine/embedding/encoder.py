@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +14,7 @@ from spectral_vmamba.data.images import normalise
 from spectral_vmamba.data.views import Preprocessing
 from spectral_vmamba.engine.building import preprocessing_of
 from spectral_vmamba.engine.predictor import load
+from spectral_vmamba.engine.tensor_file import digest_of
 from spectral_vmamba.models import create_model
 from spectral_vmamba.models.backbone import Backbone
 from spectral_vmamba.models.embedding import SpectralEmbedding
@@ -110,11 +110,7 @@ class Encoder:
 
     def weights(self) -> str:
         """A checksum of everything that was learned."""
-        digest = sha256()
-        for name, tensor in sorted(self.features.state_dict().items()):
-            digest.update(name.encode())
-            digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
-        return digest.hexdigest()
+        return digest_of(self.features.state_dict())
 
     @property
     def quarter_turns_change_nothing(self) -> bool:

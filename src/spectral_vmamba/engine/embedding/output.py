@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from spectral_vmamba.engine.embedding.config import Format
-from spectral_vmamba.engine.embedding.files import remove_leftovers, write_text
 from spectral_vmamba.engine.embedding.shards import FORMATS, DamagedShard, Shard
+from spectral_vmamba.engine.files import remove_leftovers, write_text
 
 KIND = "spectral-vmamba embeddings"
 ARRAYS = ("vectors.npy", "tokens.npy", "cells.npy", "pictures.csv")

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from spectral_vmamba.engine.embedding.config import Format
-from spectral_vmamba.engine.embedding.files import written_whole
+from spectral_vmamba.engine.files import written_whole
 
 _KEY = b"spectral_vmamba"
 _PLAIN = ("file", "width", "height", "label")

