@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -146,6 +147,9 @@ def test_only_what_changed_is_computed(model, pack, pictures, tmp_path):
     assert kept(opened(tmp_path, model), changed, views)[1] == 2
     assert kept(opened(tmp_path, model), changed.subset(np.arange(40)), views)[1] == 0
     assert kept(opened(tmp_path, model), pictures, augmented_views(TURNED, preprocessing, 3))[1] == 48
+    the_same = replace(TURNED, turn=45.0, hflip=0.5, smoothing=0.0)  # a float, and what does not change pixels
+    assert kept(opened(tmp_path, model), pictures, augmented_views(the_same, preprocessing, 2))[1] == 0
+    assert kept(opened(tmp_path, model), pictures, augmented_views(replace(TURNED, turn=30), preprocessing, 1))[1] == 48
     assert kept(opened(tmp_path, model, precision="float32"), pictures.subset(np.arange(3)), views)[1] == 6
 
 

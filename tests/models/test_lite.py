@@ -72,7 +72,7 @@ def test_without_the_package_an_error_says_what_to_install(monkeypatch, tmp_path
 
 
 def test_damaged_weights_are_refused_by_their_checksum(monkeypatch, tmp_path):
-    name, module, file, checksum = stem_weights._PACKAGES[LITE]
+    _, module, file, _ = stem_weights._PACKAGES[LITE]
     whole = stem_weights._in_package(LITE).read_bytes()
     damaged = tmp_path / module / file
     damaged.parent.mkdir(parents=True)

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
+from typing import Any
 
 from jaxtyping import Shaped
 from PIL import Image
@@ -35,7 +36,7 @@ def plain_view(preprocessing: Preprocessing) -> Views:
 
 def augmented_views(augment: Augmentation, preprocessing: Preprocessing, count: int) -> Views:
     """The views that training with so many shows: see `data.loading.numbered_view`."""
-    pixels = {name: value for name, value in asdict(augment).items() if name not in _NOT_OF_PIXELS}
+    pixels = {name: _plainly(value) for name, value in asdict(augment).items() if name not in _NOT_OF_PIXELS}
     names = (f"augmented {json.dumps(pixels, sort_keys=True)} {number}" for number in range(count))
     return Views(tuple(names), _Augmented(augment.view(preprocessing)))
 
@@ -44,6 +45,13 @@ def turned_views(preprocessing: Preprocessing, angles: Sequence[float], fill: Fi
     """The plain view turned by each of the angles, as `measure_sweep` does."""
     names = tuple(f"turned {angle:g} {fill}" for angle in angles)
     return Views(names, _Turned(preprocessing.pixels(), tuple(angles), fill))
+
+
+def _plainly(value: Any) -> Any:
+    """45 and 45.0 are the same setting."""
+    if isinstance(value, (tuple, list)):
+        return [_plainly(each) for each in value]
+    return float(value) if isinstance(value, int) else value
 
 
 _NOT_OF_PIXELS = ("erasing", "mixup", "cutmix", "smoothing")
