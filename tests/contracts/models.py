@@ -53,7 +53,7 @@ def build(name: str, **options) -> Any:
 
 
 def images(name: str, batch: int = 2) -> torch.Tensor:
-    side = 32 if is_cpu_scale(name) else 160 if is_spectral(name) else 64
+    side = timm.get_pretrained_cfg(name).input_size[-1] if is_cpu_scale(name) else 160 if is_spectral(name) else 64
     return torch.randn(batch, 3, side, side, generator=torch.Generator().manual_seed(1))
 
 

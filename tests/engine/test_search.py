@@ -114,7 +114,7 @@ def test_other_weights_are_refused(tmp_path):
     assert all(tile.picture is not None for tile in tiles[0]), "pictures of a pack come from the pack"
     fit(replace(settings, seed=1, output=str(tmp_path / "other")))
     (tmp_path / "other" / "best.safetensors").replace(run / "best.safetensors")
-    with pytest.raises(ValueError, match=r"best.safetensors|run now holds other weights"):
+    with pytest.raises(ValueError, match="run now holds other weights than those that made"):
         open_index(tmp_path / "out")
 
 

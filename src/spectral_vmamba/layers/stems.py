@@ -82,4 +82,5 @@ class FrozenStem(nn.Module):
             return self.body(images)
         # Maps of few images at a time stay in the processor's cache and in memory that is used again: twice as fast
         # as batches of 64 (EfficientNet-Lite0, 128 px, measured).
-        return torch.cat([self.body(some) for some in images.split(max(_PIXELS_AT_ONCE // images[0, 0].numel(), 1))])
+        at_once = max(_PIXELS_AT_ONCE // (images.shape[-2] * images.shape[-1]), 1)
+        return torch.cat([self.body(some) for some in images.split(at_once)])
