@@ -154,14 +154,14 @@ def as_markdown(results: Sequence[dict[str, Any]]) -> str:
             _shares(quarters),
             ", ".join(f"{each['flips']:,}" for each in seeds),
             _shares([each["mean"] for each in seeds]),
-            ", ".join(f"{100 * each['worst']:.1f} ({each['worst_angle']:g}°)" for each in seeds),
+            ", ".join(f"{100 * each['worst']:.2f} ({each['worst_angle']:g}°)" for each in seeds),
         ]
         lines.append(f"| {protocol} | {variant} | {fill} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
 
 def _shares(values: Sequence[float]) -> str:
-    return ", ".join(f"{100 * value:.1f}" for value in values) + " %"
+    return ", ".join(f"{100 * value:.2f}" for value in values) + " %"
 
 
 def parsed() -> argparse.Namespace:

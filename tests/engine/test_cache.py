@@ -124,6 +124,16 @@ def test_processes_compute_the_same_rows(model, pictures, tmp_path):
     assert not torch.equal(one.x[0], one.x[1])
 
 
+def test_shares_of_several_processes_make_the_whole(model, pictures, tmp_path):
+    views = plain_view(preprocessing_of(model, SIZE))
+    for mine in (0, 1, 2):  # each sees what those before it have written
+        cache = opened(tmp_path, model)
+        fill(cache, [collect(pictures, views, cache)], 0, mine, 3)
+    _, computed = kept(cache := opened(tmp_path, model), pictures, views)
+    assert computed == 0
+    assert sum(len(block["keys"]) for block in cache.features.values()) == 48
+
+
 # -- shared, resumed, changed ----------------------------------------------------------------------------------------
 
 
@@ -220,6 +230,15 @@ def test_damaged_files_are_noticed_and_made_again(model, pictures, tmp_path, par
     assert any("damaged" in text and "computed anew" in text for text in notes.said)
     assert torch.equal(cache.tokens(rows).x, x)
     assert torch.equal(cache.tokens(rows).traversal.orders, orders)
+
+
+def test_few_pictures_are_shown_in_more_epochs(pack, tmp_path):
+    settings = lite(
+        pack, tmp_path / "run", cache=True, epochs=1, min_steps=8, model_options={"widths": (16,), "depths": (1,)}
+    )
+    assert [report.step for report in fit(settings, reporter=Silent()).history] == [3, 6, 9]
+    with pytest.raises(ValueError, match="min_steps of at least 0"):
+        replace(settings, min_steps=-1)
 
 
 # -- what it says to what it cannot do -------------------------------------------------------------------------------

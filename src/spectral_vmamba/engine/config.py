@@ -62,6 +62,8 @@ class TrainConfig:
     augment: Augmentation = field(default_factory=Augmentation)
     optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
     epochs: int = 300
+    min_steps: int = 0
+    """steps that a run has at least: few pictures are shown in more epochs, with a warm-up longer in proportion"""
     batch_size: int = 128
     """pictures a step in every process"""
     accumulate: int = 1
@@ -98,6 +100,8 @@ class TrainConfig:
         if not 0 <= self.max_broken <= 1:
             raise ValueError(f"expected max_broken from 0 to 1, got {self.max_broken}")
 
+        if self.min_steps < 0:
+            raise ValueError(f"expected min_steps of at least 0, got {self.min_steps}")
         if self.views < 0:
             raise ValueError(f"expected a number of views, or 0 for a new one in every epoch, got {self.views}")
         mixed = [name for name in ("erasing", "mixup", "cutmix") if getattr(self.augment, name)]

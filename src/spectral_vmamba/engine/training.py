@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -73,9 +73,12 @@ class _Run:
         self.reporter, self.interruption = reporter, interruption
         self.accelerator, self.learner = setup.accelerator, setup.learner
         self.order = Order(len(setup.train), setup.pictures_per_step, config.seed)
-        self.steps = config.epochs * self.order.steps_per_epoch
+        self.epochs = max(config.epochs, -(-config.min_steps // self.order.steps_per_epoch))
+        self.steps = self.epochs * self.order.steps_per_epoch
         scale = setup.pictures_per_step / 512
-        self.schedule = cosine(setup.learner.optimiser, config.optimiser, scale, self.order.steps_per_epoch, self.steps)
+        longer = self.epochs / config.epochs
+        optimiser = replace(config.optimiser, warmup_epochs=config.optimiser.warmup_epochs * longer)
+        self.schedule = cosine(setup.learner.optimiser, optimiser, scale, self.order.steps_per_epoch, self.steps)
         self.one_step = Step(config, setup)
         self.broken = BrokenPictures(setup.train, config.max_broken, folder, reporter.note)
         self.state = RunState()
@@ -83,7 +86,7 @@ class _Run:
 
     def through(self) -> FitResult:
         state, config = self.state, self.config
-        self.reporter.begin(self._title(), self.steps, state.step, config.epochs)
+        self.reporter.begin(self._title(), self.steps, state.step, self.epochs)
         clock, batches = Clock(), self._batches()
         while state.step < self.steps and not 0 < config.patience <= state.epochs_without_progress():
             self.schedule.step_update(state.step)

@@ -51,7 +51,8 @@ def _digest(pictures: Pictures, i: int) -> bytes | None:
 
 
 def fill(cache: FeatureCache, collections: Sequence[Collection], workers: int, mine: int = 0, of: int = 1) -> int:
-    """Compute and keep what is missing, this process its share of it; the number of rows that were to be computed.
+    """Compute and keep what is missing; the number of rows that were to be computed. Of several processes each takes
+    its share, by the pictures' contents: they need not agree on what is missing.
 
     What has been written stays if this is interrupted. Pictures that cannot be read get no rows.
     """
@@ -62,7 +63,7 @@ def fill(cache: FeatureCache, collections: Sequence[Collection], workers: int, m
     compute = _Compute(cache.embedding, cache.preprocessing)
     in_workers = device.type == "cpu" and workers > 0
     loader = DataLoader(
-        _Computed(_groups(work)[mine::of], compute if in_workers else None),
+        _Computed(_groups([task for task in work if task.digest[0] % of == mine]), compute if in_workers else None),
         batch_size=None,
         num_workers=workers,
         worker_init_fn=_alone,
@@ -83,31 +84,30 @@ def fill(cache: FeatureCache, collections: Sequence[Collection], workers: int, m
 
 @dataclass(frozen=True)
 class _Task:
-    """A picture, the views of it that are wanted, and their keys."""
+    """A picture, the digest of its content, the views of it that are wanted, and their keys."""
 
     collection: Collection
     picture: int
+    digest: bytes
     numbers: list[int]
     keys: list[bytes]
 
     def pixels(self) -> list[Tensor]:
-        digest = self.collection.digests[self.picture]
-        assert digest is not None
         try:
             picture = self.collection.pictures.opener(self.picture)
         except ValueError:
             return []
-        return [self.collection.views.see(picture, digest, number) for number in self.numbers]
+        return [self.collection.views.see(picture, self.digest, number) for number in self.numbers]
 
 
 def _missing(cache: FeatureCache, collection: Collection) -> Iterator[_Task]:
     known: set[bytes] = set()
-    for i in range(len(collection.pictures)):
+    for i, digest in enumerate(collection.digests):
         keys = collection.keys(i)
         numbers = [n for n, row in enumerate(cache.rows(keys)) if row < 0 and keys[n] not in known]  # it may come twice
-        if numbers:
+        if digest is not None and numbers:
             known.update(keys)
-            yield _Task(collection, i, numbers, [keys[number] for number in numbers])
+            yield _Task(collection, i, digest, numbers, [keys[number] for number in numbers])
 
 
 def _groups(work: list[_Task]) -> list[list[_Task]]:
