@@ -58,7 +58,7 @@ def run(folder, tmp_path_factory):
 
 
 def test_the_recipes_say_what_they_are_for():
-    assert set(recipes()) == {"paper", "laptop", "digits"}
+    assert set(recipes()) == {"paper", "laptop", "digits", "lite"}
     paper = recipe("paper")
     assert (paper.augment, paper.optimiser) == (TrainConfig().augment, TrainConfig().optimiser)
     assert (paper.epochs, paper.batch_size, paper.ema) == (300, 128, 0.9999)
