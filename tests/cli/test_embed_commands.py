@@ -14,11 +14,6 @@ from tests.engine.collections_of_pictures import write_photographs
 SMALL = ["--image-size", "64"]
 
 
-@pytest.fixture(autouse=True)
-def _wide_terminal(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")
-
-
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory):
     root = tmp_path_factory.mktemp("photos")

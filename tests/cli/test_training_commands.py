@@ -21,11 +21,6 @@ from tests.disks import fill, small_disk
 SMALL = ["--model-options", '{"widths": [8, 16], "depths": [1, 1]}', "--tracker", "none", "--device", "cpu"]
 
 
-@pytest.fixture(autouse=True)
-def _wide_terminal(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """200 digits as PNG files, one folder a class."""

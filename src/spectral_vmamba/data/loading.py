@@ -141,7 +141,7 @@ def load(views: Dataset, batches: Iterable[list], workers: int, pin_memory: bool
         num_workers=workers,
         collate_fn=_collate,
         pin_memory=pin_memory,
-        worker_init_fn=_one_thread,
+        worker_init_fn=one_thread,
     )
 
 
@@ -155,7 +155,8 @@ class _Once:
         return iter(self.batches)
 
 
-def _one_thread(worker: int) -> None:
+def one_thread(worker: int) -> None:
+    """For processes that share work among themselves: each does its part alone."""
     torch.set_num_threads(1)
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from spectral_vmamba.analysis.scores import Scores, measure_scores
 from spectral_vmamba.analysis.sweep import Fill, Sweep, measure_sweep, sweep_angles
@@ -15,13 +14,9 @@ from spectral_vmamba.engine.answers import Answers, answers, pixel_batches
 from spectral_vmamba.engine.cache import KeptPictures, fixed_embedding, open_cache
 from spectral_vmamba.engine.config import TrainConfig, with_absolute_paths
 from spectral_vmamba.engine.predictor import Predictor, load
+from spectral_vmamba.engine.progress import Progress, quiet
 
-Progress = Callable[[Iterable[Any], str, int], Iterable[Any]]  # items, what is done, how many
 BATCH = 64
-
-
-def _quiet(items: Iterable[Any], description: str, total: int) -> Iterable[Any]:
-    return items
 
 
 @dataclass(frozen=True)
@@ -59,7 +54,7 @@ def evaluate(
     fills: Sequence[Fill] = ("black",),
     batch_size: int = BATCH,
     workers: int = 0,
-    progress: Progress = _quiet,
+    progress: Progress = quiet,
     cache: str | Path | None = None,
     note: Callable[[str], None] = lambda text: None,
 ) -> Evaluation:
@@ -115,7 +110,7 @@ def certify(
     tolerance: float = 1e-5,
     batch_size: int = BATCH,
     workers: int = 0,
-    progress: Progress = _quiet,
+    progress: Progress = quiet,
 ) -> Certificate:
     """Do quarter turns leave every answer alone? A change of probabilities up to `tolerance` (single precision rounds
     at 6e-8 of every sum) is still no change."""

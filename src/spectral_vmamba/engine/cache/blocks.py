@@ -1,19 +1,18 @@
 """Blocks: files of rows that belong together, each with its checksum; a folder of them is a store that only grows."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 from torch import Tensor
 
 from spectral_vmamba.engine.files import remove_leftovers
+from spectral_vmamba.engine.progress import Progress
 from spectral_vmamba.engine.tensor_file import TensorFileError, read_tensors, write_tensors
 
 KIND = "spectral-vmamba block of a cache"
-Progress = Callable[[Iterable[Any], str, int], Iterable[Any]]  # items, what is done, how many
 Block = dict[str, Tensor]
 
 

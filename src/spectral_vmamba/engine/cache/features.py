@@ -23,8 +23,9 @@ from torch import Tensor, nn
 
 from spectral_vmamba._version import __version__
 from spectral_vmamba.data.views import Preprocessing
-from spectral_vmamba.engine.cache.blocks import Block, Progress, new_name, read_blocks, write_block
+from spectral_vmamba.engine.cache.blocks import Block, new_name, read_blocks, write_block
 from spectral_vmamba.engine.cache.views import KEY_BYTES
+from spectral_vmamba.engine.progress import Progress, quiet
 from spectral_vmamba.engine.tensor_file import digest_of
 from spectral_vmamba.models import SpectralEmbedding, SpectralVMamba
 from spectral_vmamba.models.tokens import Tokens
@@ -134,7 +135,7 @@ def open_cache(
     preprocessing: Preprocessing,
     precision: Precision = "float16",
     note: Callable[[str], None] = lambda text: None,
-    progress: Progress = lambda items, told, total: items,
+    progress: Progress = quiet,
 ) -> FeatureCache:
     """Checks every file of the cache; damaged ones are removed, with a note, and their rows are missing then."""
     facts = _facts(embedding, preprocessing, precision)

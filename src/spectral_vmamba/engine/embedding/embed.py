@@ -3,7 +3,7 @@
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,7 @@ from spectral_vmamba.engine.embedding.output import KIND, OutputFolder, read_bro
 from spectral_vmamba.engine.embedding.reading import Broken, Seen, readings
 from spectral_vmamba.engine.embedding.shards import Shard, pyarrow
 from spectral_vmamba.engine.files import remove_leftovers
-
-Progress = Callable[[Iterable[Any], str, int], Iterable[Any]]  # items, what is done, how many
-
-
-def _quiet(items: Iterable[Any], description: str, total: int) -> Iterable[Any]:
-    return items
+from spectral_vmamba.engine.progress import Progress, quiet
 
 
 @dataclass(frozen=True)
@@ -41,7 +36,7 @@ class Embedded:
     quarter_turns_change_nothing: bool
 
 
-def embed(config: EmbedConfig, collection: Collection | None = None, progress: Progress = _quiet) -> Embedded:
+def embed(config: EmbedConfig, collection: Collection | None = None, progress: Progress = quiet) -> Embedded:
     """Into `config.output`; `collection` in place of `config.source` for pictures that were found in another way."""
     if config.format == "parquet":
         pyarrow()
@@ -101,7 +96,7 @@ def embedded_shards(
     folder: OutputFolder,
     config: EmbedConfig,
     numbers: list[int],
-    progress: Progress = _quiet,
+    progress: Progress = quiet,
 ) -> Iterator[tuple[int, Shard]]:
     """Each shard as soon as its last batch is through."""
     plan = [(number, batch) for number in numbers for batch in _batches(folder.rows_of(number), config.batch_size)]

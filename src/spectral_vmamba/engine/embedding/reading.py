@@ -4,13 +4,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
 from jaxtyping import UInt8
 from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from spectral_vmamba.data.collection import Collection
+from spectral_vmamba.data.loading import one_thread
 from spectral_vmamba.data.views import Preprocessing, canonical_picture
 
 
@@ -65,9 +65,5 @@ def readings(
         batch_sampler=batches,  # pyright: ignore[reportArgumentType]
         num_workers=workers,
         collate_fn=list,
-        worker_init_fn=_one_thread,
+        worker_init_fn=one_thread,
     )
-
-
-def _one_thread(worker: int) -> None:
-    torch.set_num_threads(1)
