@@ -1,13 +1,13 @@
 """A small real run with a frozen pretrained stem: 64 crops of photographs, two views each, seconds."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from spectral_vmamba.data.photographs import photograph_crops
 from spectral_vmamba.data.views import Augmentation
-from spectral_vmamba.engine.config import OptimiserConfig, TrainConfig
+from spectral_vmamba.engine.config import TrainConfig
+from tests.engine.runs import quick
 
 PICTURES, TRAIN, SIZE = 64, 48, 64
 SQUARE = {"domain": "square"}  # 16 tokens; the disk would leave four of them
@@ -28,23 +28,15 @@ def crops_pack(folder: Path) -> Path:
 
 def lite(pack: Path, output: Path, **changes) -> TrainConfig:
     """Three steps of 16 an epoch: whole batches of the stem's, with and without the cache."""
-    config = TrainConfig(
-        data=str(pack),
-        model="spectral_vmamba_lite",
-        model_options={"widths": (16, 32), "depths": (1, 1), **SQUARE},
-        output=str(output),
-        image_size=SIZE,
-        views=2,
-        cache_folder=str(pack.parent / "cache"),
-        cache_precision="float32",
-        epochs=3,
-        batch_size=16,
-        workers=0,
-        ema=0.9,
-        drop_path=0.1,
-        augment=TURNED,
-        optimiser=OptimiserConfig(lr=4e-2, min_lr=1e-4, warmup_lr=1e-4, warmup_epochs=0.5),
-        tracker="none",
-        device="cpu",
-    )
-    return replace(config, **changes)
+    settings = {
+        "model": "spectral_vmamba_lite",
+        "model_options": {"widths": (16, 32), "depths": (1, 1), **SQUARE},
+        "image_size": SIZE,
+        "views": 2,
+        "cache_folder": str(pack.parent / "cache"),
+        "cache_precision": "float32",
+        "epochs": 3,
+        "batch_size": 16,
+        "augment": TURNED,
+    }
+    return quick(pack, output, **{**settings, **changes})

@@ -17,25 +17,32 @@ PLAIN = Augmentation(
 )
 
 
-def small(output: Path, **changes) -> TrainConfig:
-    """Five steps an epoch."""
-    config = TrainConfig(
-        data=str(few_digits(output.parent)),
-        model="spectral_vmamba_nano",
-        model_options={"widths": (16, 32), "depths": (1, 1)},
+def quick(data: Path, output: Path, **settings) -> TrainConfig:
+    """What small runs have in common."""
+    common = TrainConfig(
+        data=str(data),
         output=str(output),
-        image_size=16,
         epochs=2,
-        batch_size=64,
         workers=0,
         ema=0.9,
         drop_path=0.1,
-        augment=PLAIN,
         optimiser=OptimiserConfig(lr=4e-2, min_lr=1e-4, warmup_lr=1e-4, warmup_epochs=0.5),
         tracker="none",
         device="cpu",
     )
-    return replace(config, **changes)
+    return replace(common, **settings)
+
+
+def small(output: Path, **changes) -> TrainConfig:
+    """Five steps an epoch."""
+    settings = {
+        "model": "spectral_vmamba_nano",
+        "model_options": {"widths": (16, 32), "depths": (1, 1)},
+        "image_size": 16,
+        "batch_size": 64,
+        "augment": PLAIN,
+    }
+    return quick(few_digits(output.parent), output, **{**settings, **changes})
 
 
 def few_digits(folder: Path) -> Path:

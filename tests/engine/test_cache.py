@@ -19,10 +19,10 @@ from spectral_vmamba.engine.building import build_model, preprocessing_of
 from spectral_vmamba.engine.cache import (
     augmented_views,
     cache_root,
-    collect,
     fill,
     open_cache,
     plain_view,
+    request_views,
     turned_views,
 )
 from tests.disks import small_disk
@@ -67,10 +67,10 @@ def opened(root, model, notes=None, **options):
 
 def kept(cache, pictures, views, workers=0):
     """All rows, filled where need be, and how many had to be computed."""
-    collection = collect(pictures, views, cache)
-    computed = fill(cache, [collection], workers)
+    request = request_views(pictures, views, cache)
+    computed = fill(cache, [request], workers)
     cache.order()
-    return [row for i in range(len(pictures)) for row in cache.rows(collection.keys(i))], computed
+    return [row for i in range(len(pictures)) for row in cache.rows(request.keys(i))], computed
 
 
 # -- it is what the stem says ----------------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ def test_shares_of_several_processes_make_the_whole(model, pictures, tmp_path):
     views = plain_view(preprocessing_of(model, SIZE))
     for mine in (0, 1, 2):  # each sees what those before it have written
         cache = opened(tmp_path, model)
-        fill(cache, [collect(pictures, views, cache)], 0, mine, 3)
+        fill(cache, [request_views(pictures, views, cache)], 0, mine, 3)
     _, computed = kept(cache := opened(tmp_path, model), pictures, views)
     assert computed == 0
     assert sum(len(block["keys"]) for block in cache.features.values()) == 48

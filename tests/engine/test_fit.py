@@ -8,10 +8,13 @@ import pytest
 import torch
 import yaml
 from PIL import Image
+from timm.utils.model_ema import ModelEmaV3
+from torch import nn
 
 from spectral_vmamba.data.digits import digits
 from spectral_vmamba.engine import Silent, TrainConfig, TrainingError, fit, load
 from spectral_vmamba.engine.checkpoint import load_checkpoint
+from spectral_vmamba.engine.learner import Average
 from spectral_vmamba.engine.reporting import EpochReport
 from spectral_vmamba.engine.state import RunState
 from tests.engine.runs import same_tensors, small
@@ -198,6 +201,24 @@ def test_timm_models_train_too(tmp_path):
     options = {"layers": (1, 1, 1, 1), "channels": (8, 8, 8, 8)}
     result = train(small(tmp_path, model="resnet18", model_options=options, epochs=1, drop_path=None))
     assert load(result.folder).preprocessing.size == 16
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_the_average_is_timms(frozen):
+    """Bit for bit, buffers too; what is frozen is left alone."""
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(16, 2))
+    model[0].requires_grad_(not frozen)
+    config = TrainConfig(data="", output="", ema=0.9, ema_warmup=True)
+    ours, theirs = Average(model, config), ModelEmaV3(model, decay=0.9, use_warmup=True)
+    optimiser = torch.optim.SGD([part for part in model.parameters() if part.requires_grad], lr=0.1)
+    for step in range(1, 6):
+        model(torch.randn(8, 3, 4, 4)).square().sum().backward()
+        optimiser.step()
+        for average in (ours, theirs):
+            average.update(model, step=step)
+    expected = theirs.module.state_dict()
+    assert all(tensor.equal(expected[name]) for name, tensor in ours.module.state_dict().items())
+    assert not expected["3.weight"].equal(model[3].weight)
 
 
 def epoch(number: int, raw: float, raw_loss: float, ema: float | None = None, ema_loss: float | None = None):

@@ -37,7 +37,9 @@ def parser() -> ArgumentParser:
     parser.add_argument("--rotations", type=float | None, default=None, help="degrees between turns; none unless given")
     parser.add_argument("--fill", nargs="+", choices=list(FILLS), default=["black"], help="what corners show")
     parser.add_argument("--batch-size", type=int, default=64, help="pictures at a time")
-    parser.add_argument("--workers", type=int, default=0, help="processes that read pictures")
+    parser.add_argument(
+        "--workers", type=int | None, default=None, help="processes: reading (0), or filling the cache (one a core)"
+    )
     parser.add_argument("--device", type=str, default="cpu", help="where to run: cpu, cuda, …")
     parser.add_argument(
         "--cache",

@@ -1,5 +1,6 @@
 """Batches of views, in an order that is a function of (seed, epoch): any process can begin anywhere."""
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -153,6 +154,11 @@ class _Once:
 
     def __iter__(self):
         return iter(self.batches)
+
+
+def usual_workers(processes: int = 1) -> int:
+    """One a core, of those that a process of so many has; more than eight only wait for one another."""
+    return max(min((os.cpu_count() or 1) // processes, 8), 1)
 
 
 def one_thread(worker: int) -> None:

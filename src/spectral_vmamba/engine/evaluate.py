@@ -7,7 +7,7 @@ from pathlib import Path
 from spectral_vmamba.analysis.scores import Scores, measure_scores
 from spectral_vmamba.analysis.sweep import Fill, Sweep, measure_sweep, sweep_angles
 from spectral_vmamba.data.folders import unlabelled
-from spectral_vmamba.data.loading import Batch
+from spectral_vmamba.data.loading import Batch, usual_workers
 from spectral_vmamba.data.pictures import Pictures
 from spectral_vmamba.data.sources import training_data, validation_data
 from spectral_vmamba.engine.answers import Answers, answers, pixel_batches
@@ -53,7 +53,7 @@ def evaluate(
     rotations: float | None = None,
     fills: Sequence[Fill] = ("black",),
     batch_size: int = BATCH,
-    workers: int = 0,
+    workers: int | None = None,
     progress: Progress = quiet,
     cache: str | Path | None = None,
     note: Callable[[str], None] = lambda text: None,
@@ -62,15 +62,17 @@ def evaluate(
     in steps of so many degrees, once for every fill.
 
     A `cache` folder keeps what a frozen stem says about the turned pictures, in half precision: other runs with the
-    same stem are then measured in seconds.
+    same stem are then measured in seconds. So many `workers` fill it (one a core unless given), or read the pictures
+    (none unless given).
     """
     predictor = classifier if isinstance(classifier, Predictor) else load(classifier)
     pictures, told = pictures_for(predictor, data)
-    shown = _Pixels(predictor, pictures, workers, progress)
+    shown = _Pixels(predictor, pictures, workers or 0, progress)
     if cache is not None:
         opened = open_cache(
             Path(cache), fixed_embedding(predictor.model), predictor.preprocessing, "float16", note, progress
         )
+        workers = usual_workers() if workers is None else workers
         shown = KeptPictures(predictor.name, predictor.model, pictures, opened, workers, predictor.device)
     said = shown.answers(batch_size)
     angles = sweep_angles(rotations) if rotations is not None else []

@@ -19,11 +19,11 @@ from spectral_vmamba.engine.cache import (
     TokenBatch,
     augmented_views,
     cache_root,
-    collect,
     fill,
     fixed_embedding,
     open_cache,
     plain_view,
+    request_views,
 )
 from spectral_vmamba.engine.config import TrainConfig
 from spectral_vmamba.engine.reporting import Reporter
@@ -117,8 +117,8 @@ def cache_feed(
         reporter.track,
     )
     cache = reopened()
-    train = collect(pixels.train, augmented_views(config.augment, preprocessing, config.kept_views), cache)
-    val = collect(pixels.val, plain_view(preprocessing), cache)
+    train = request_views(pixels.train, augmented_views(config.augment, preprocessing, config.kept_views), cache)
+    val = request_views(pixels.val, plain_view(preprocessing), cache)
     fill(cache, (train, val), pixels.workers, mine, of)
     if of > 1:  # all have written, the first finds the orders, all read
         wait()

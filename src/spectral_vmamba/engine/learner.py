@@ -1,5 +1,6 @@
 """What changes while training: the weights, their average, the optimiser. As tensors for a checkpoint, and back."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,16 +13,42 @@ from torch import Tensor, nn
 from spectral_vmamba.engine.checkpoint import Checkpoint, CheckpointError
 from spectral_vmamba.engine.config import OptimiserConfig, TrainConfig
 
+_FUSED = ("adam", "adamw")  # of those that torch fuses on the CPU; where it can, timm's own fuse on other devices
+
+
+class Average(ModelEmaV3):
+    """The same as timm's, but what is frozen is not averaged with itself, and the tensors are looked up once."""
+
+    def __init__(self, model: nn.Module, config: TrainConfig):
+        super().__init__(model, decay=config.ema, use_warmup=config.ema_warmup)
+        self._averaged, self._current = list(_changing(self.module, model)), list(_changing(model, model))
+
+    def apply_update_(self, model: nn.Module, decay: float) -> None:
+        pairs = list(zip(self._averaged, self._current, strict=True))
+        real = [pair for pair in pairs if pair[0].is_floating_point()]
+        torch._foreach_lerp_([own for own, _ in real], [other for _, other in real], weight=1 - decay)
+        for own, other in pairs:
+            if not own.is_floating_point():
+                own.copy_(other)
+
+
+def _changing(model: nn.Module, like: nn.Module) -> Iterator[Tensor]:
+    """Parameters and buffers of the modules that learn in `like`."""
+    for module, learns in zip(model.modules(), like.modules(), strict=True):
+        if any(part.requires_grad for part in learns.parameters()):
+            yield from module.parameters(recurse=False)
+            yield from module.buffers(recurse=False)
+
 
 @dataclass
 class Learner:
     model: nn.Module
-    ema: ModelEmaV3 | None
+    ema: Average | None
     optimiser: torch.optim.Optimizer
 
     @classmethod
     def of(cls, model: nn.Module, config: TrainConfig, pictures_per_step: int) -> "Learner":
-        ema = ModelEmaV3(model, decay=config.ema, use_warmup=config.ema_warmup) if config.ema else None
+        ema = Average(model, config) if config.ema else None
         return cls(model, ema, _optimiser(model, config.optimiser, pictures_per_step / 512))
 
     def tensors(self) -> dict[str, Tensor]:
@@ -56,8 +83,10 @@ def load_weights(model: nn.Module, weights: dict[str, Tensor]) -> None:
 
 
 def _optimiser(model: nn.Module, config: OptimiserConfig, scale: float) -> torch.optim.Optimizer:
+    on_cpu = all(part.device.type == "cpu" for part in model.parameters())
+    faster = {"fused": True} if on_cpu and config.name in _FUSED else {}
     return create_optimizer_v2(
-        model, opt=config.name, lr=config.lr * scale, weight_decay=config.weight_decay, betas=config.betas
+        model, opt=config.name, lr=config.lr * scale, weight_decay=config.weight_decay, betas=config.betas, **faster
     )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from spectral_vmamba.data.loading import usual_workers
 from spectral_vmamba.data.pictures import Pictures
 from spectral_vmamba.data.randomness import MODEL, generators_kept, reseed
 from spectral_vmamba.data.sources import training_data
@@ -86,7 +87,7 @@ def _feed(
     accelerator: "Accelerator",
     reporter: Reporter,
 ) -> Feed:
-    workers = _workers(config, accelerator.num_processes)
+    workers = usual_workers(accelerator.num_processes) if config.workers is None else config.workers
     pixels = PixelFeed(config, train, val, preprocessing, accelerator.device, workers)
     if not config.cache:
         return pixels
@@ -120,12 +121,6 @@ def _tracker(name: str) -> str | None:
     if name == "auto":
         return "tensorboard" if importlib.util.find_spec("tensorboard") else None
     return None if name == "none" else name
-
-
-def _workers(config: TrainConfig, processes: int) -> int:
-    if config.workers is not None:
-        return config.workers
-    return max(min((os.cpu_count() or 1) // processes, 8), 1)
 
 
 def _take_weights(model: torch.nn.Module, path: Path, classes: tuple[str, ...]) -> None:

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from spectral_vmamba.data.images import normalise
+from spectral_vmamba.data.loading import one_thread
 from spectral_vmamba.data.pictures import Pictures
 from spectral_vmamba.data.views import Preprocessing
 from spectral_vmamba.engine.cache.features import FeatureCache
@@ -24,7 +25,7 @@ _BLOCK_ROWS = 512
 
 
 @dataclass(frozen=True)
-class Collection:
+class Request:
     """Pictures, the digests of their contents (None for those that cannot be read), and the views to keep of them."""
 
     pictures: Pictures
@@ -36,11 +37,11 @@ class Collection:
         return [] if digest is None else self.views.keys(digest)
 
 
-def collect(pictures: Pictures, views: Views, cache: FeatureCache) -> Collection:
+def request_views(pictures: Pictures, views: Views, cache: FeatureCache) -> Request:
     """Reads every picture's file once, to know its content."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         digests = pool.map(lambda i: _digest(pictures, i), range(len(pictures)))
-        return Collection(pictures, list(cache.progress(digests, "looking for changed pictures", len(pictures))), views)
+        return Request(pictures, list(cache.progress(digests, "looking for changed pictures", len(pictures))), views)
 
 
 def _digest(pictures: Pictures, i: int) -> bytes | None:
@@ -50,15 +51,15 @@ def _digest(pictures: Pictures, i: int) -> bytes | None:
         return None
 
 
-def fill(cache: FeatureCache, collections: Sequence[Collection], workers: int, mine: int = 0, of: int = 1) -> int:
+def fill(cache: FeatureCache, requests: Sequence[Request], workers: int, mine: int = 0, of: int = 1) -> int:
     """Compute and keep what is missing; the number of rows that were to be computed. Of several processes each takes
     its share, by the pictures' contents: they need not agree on what is missing.
 
     What has been written stays if this is interrupted. Pictures that cannot be read get no rows.
     """
-    work = [task for collection in collections for task in _missing(cache, collection)]
+    work = [task for request in requests for task in _missing(cache, request)]
     rows = sum(len(task.keys) for task in work)
-    _announce(cache, collections, rows)
+    _announce(cache, requests, rows)
     device = next(cache.embedding.parameters()).device
     compute = _Compute(cache.embedding, cache.preprocessing)
     in_workers = device.type == "cpu" and workers > 0
@@ -86,7 +87,7 @@ def fill(cache: FeatureCache, collections: Sequence[Collection], workers: int, m
 class _Task:
     """A picture, the digest of its content, the views of it that are wanted, and their keys."""
 
-    collection: Collection
+    request: Request
     picture: int
     digest: bytes
     numbers: list[int]
@@ -94,20 +95,20 @@ class _Task:
 
     def pixels(self) -> list[Tensor]:
         try:
-            picture = self.collection.pictures.opener(self.picture)
+            picture = self.request.pictures.opener(self.picture)
         except ValueError:
             return []
-        return [self.collection.views.see(picture, self.digest, number) for number in self.numbers]
+        return [self.request.views.see(picture, self.digest, number) for number in self.numbers]
 
 
-def _missing(cache: FeatureCache, collection: Collection) -> Iterator[_Task]:
+def _missing(cache: FeatureCache, request: Request) -> Iterator[_Task]:
     known: set[bytes] = set()
-    for i, digest in enumerate(collection.digests):
-        keys = collection.keys(i)
+    for i, digest in enumerate(request.digests):
+        keys = request.keys(i)
         numbers = [n for n, row in enumerate(cache.rows(keys)) if row < 0 and keys[n] not in known]  # it may come twice
         if digest is not None and numbers:
             known.update(keys)
-            yield _Task(collection, i, digest, numbers, [keys[number] for number in numbers])
+            yield _Task(request, i, digest, numbers, [keys[number] for number in numbers])
 
 
 def _groups(work: list[_Task]) -> list[list[_Task]]:
@@ -161,13 +162,13 @@ class _Computed(Dataset):
 
 
 def _alone(worker: int) -> None:
-    """One thread each: the processes share the work, not its parts. Ctrl-C is for the first process to handle."""
-    torch.set_num_threads(1)
+    """Ctrl-C is for the first process to handle."""
+    one_thread(worker)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _announce(cache: FeatureCache, collections: Sequence[Collection], rows: int) -> None:
-    wanted = len({key for each in collections for i in range(len(each.pictures)) for key in each.keys(i)})
+def _announce(cache: FeatureCache, requests: Sequence[Request], rows: int) -> None:
+    wanted = len({key for each in requests for i in range(len(each.pictures)) for key in each.keys(i)})
     size = rows * cache.row_bytes
     free = shutil.disk_usage(cache.folder).free
     cache.note(

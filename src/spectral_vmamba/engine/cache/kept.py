@@ -11,7 +11,7 @@ from torch import Tensor
 from spectral_vmamba.data.loading import in_batches
 from spectral_vmamba.data.pictures import Pictures
 from spectral_vmamba.engine.cache.features import FeatureCache
-from spectral_vmamba.engine.cache.filling import Collection
+from spectral_vmamba.engine.cache.filling import Request
 from spectral_vmamba.models.tokens import Tokens
 
 
@@ -39,10 +39,10 @@ class Kept:
     rows: Int[np.ndarray, "pictures views"]
 
     @classmethod
-    def of(cls, cache: FeatureCache, collection: Collection) -> "Kept":
-        count = len(collection.views.names)
-        rows = [cache.rows(collection.keys(i)) or [-1] * count for i in range(len(collection.pictures))]
-        return cls(cache, collection.pictures, np.array(rows))
+    def of(cls, cache: FeatureCache, request: Request) -> "Kept":
+        count = len(request.views.names)
+        rows = [cache.rows(request.keys(i)) or [-1] * count for i in range(len(request.pictures))]
+        return cls(cache, request.pictures, np.array(rows))
 
     def batch(self, pictures: list[int], views: list[int], broken: list[int]) -> TokenBatch:
         labels = torch.from_numpy(self.pictures.labels[pictures])

@@ -11,17 +11,17 @@ from spectral_vmamba.analysis.sweep import Fill, Sweep, gathered_sweep
 from spectral_vmamba.data.pictures import Pictures
 from spectral_vmamba.engine.answers import Answers, answers
 from spectral_vmamba.engine.cache.features import FeatureCache
-from spectral_vmamba.engine.cache.filling import collect, fill
+from spectral_vmamba.engine.cache.filling import fill, request_views
 from spectral_vmamba.engine.cache.kept import Kept, TokenBatch
 from spectral_vmamba.engine.cache.views import Views, plain_view, turned_views
 
 
 def kept_views(cache: FeatureCache, pictures: Pictures, views: Views, workers: int) -> Kept:
     """Filled where need be."""
-    collection = collect(pictures, views, cache)
-    fill(cache, [collection], workers)
+    request = request_views(pictures, views, cache)
+    fill(cache, [request], workers)
     cache.order()
-    return Kept.of(cache, collection)
+    return Kept.of(cache, request)
 
 
 @dataclass(frozen=True, eq=False)
