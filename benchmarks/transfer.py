@@ -21,7 +21,7 @@ import torch
 from rich.console import Console
 
 from spectral_vmamba.analysis.environment import measure_environment
-from spectral_vmamba.analysis.sweep import Sweep, gathered_sweep, sweep_angles
+from spectral_vmamba.analysis.sweep import FILLS, Sweep, gathered_sweep, sweep_angles
 from spectral_vmamba.data.sources import training_data
 from spectral_vmamba.engine import Bars, TrainConfig, evaluate, fit, load, recipe
 from spectral_vmamba.engine.cache import Kept, augmented_views, fixed_embedding, kept_views, open_cache, turned_views
@@ -34,14 +34,18 @@ PLAIN = {
     "turn": 0.0,
     "color_jitter": 0.0,
 }
-# The canonical frame alone would make any of them indifferent to quarter turns: without RFN it is off.
+# The canonical frame alone makes any of them indifferent to quarter turns, so that only orders differ; the raw ones and
+# the one without RFN do without it, and show what the ideas themselves give.
 VARIANTS: dict[str, dict[str, Any]] = {
     "spectral": {},
     "cross-scan": {"traversal": "cross"},
     "random orders": {"traversal": "random"},
+    "raw spectral": {"canonical_frame": False},
+    "raw cross-scan": {"traversal": "cross", "canonical_frame": False},
     "no RFN": {"rotations": None, "canonical_frame": False},
 }
 LINEAR = "mean pooling, linear"
+MAIN = [name for name in VARIANTS if not name.startswith("raw")]
 
 
 @dataclass(frozen=True)
@@ -170,9 +174,11 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--output", default="benchmarks/results/transfer")
     parser.add_argument("--cache", default="benchmarks/results/cache")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
-    parser.add_argument("--variants", nargs="+", default=[*VARIANTS, LINEAR])
-    parser.add_argument("--protocols", nargs="+", default=["upright", "turned"])
-    parser.add_argument("--fill", nargs="+", default=["black", "disk"])
+    parser.add_argument("--variants", nargs="+", choices=[*VARIANTS, LINEAR], default=[*MAIN, LINEAR])
+    parser.add_argument("--protocols", nargs="+", choices=["upright", "turned"], default=["upright", "turned"])
+    parser.add_argument(
+        "--fill", nargs="+", choices=FILLS, default=["black"], help="the disk shows none of the corners"
+    )
     parser.add_argument("--step", type=float, default=15.0, help="degrees between the measured turns")
     parser.add_argument("--size", type=int, default=128)
     parser.add_argument("--epochs", type=int, default=12)

@@ -35,6 +35,8 @@ def read_blocks(
     folder.mkdir(parents=True, exist_ok=True)
     remove_leftovers(folder)
     paths = sorted(folder.glob("*.safetensors"))
+    if not paths:
+        return {}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         read = list(progress(pool.map(_read, paths), told, len(paths)))
     blocks = {}

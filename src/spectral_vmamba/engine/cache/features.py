@@ -78,9 +78,9 @@ class FeatureCache:
 
     def order(self) -> None:
         """Find the visiting orders that are still missing."""
-        if not self._is_spectral:
+        waiting = [name for name in self.features if name not in self.orders] if self._is_spectral else []
+        if not waiting:
             return
-        waiting = [name for name in self.features if name not in self.orders]
         for name in self.progress(waiting, "visiting orders", len(waiting)):
             traversal = self.embedding.traverse(self.features[name]["features"].float(), self.grid)
             block = {part: getattr(traversal, part).to(torch.int16) for part in ("ranks", "content", "orders")}

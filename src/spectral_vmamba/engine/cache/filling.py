@@ -71,7 +71,8 @@ def fill(cache: FeatureCache, requests: Sequence[Request], workers: int, mine: i
     )
     keys: list[bytes] = []
     waiting: list[Tensor] = []
-    for some, result in cache.progress(loader, f"features of {rows:,} views", len(loader.dataset)):  # pyright: ignore
+    told = f"features of {rows:,} views, in batches"
+    for some, result in cache.progress(loader, told, len(loader.dataset)):  # pyright: ignore[reportArgumentType]
         if some:
             keys += some
             waiting.append((result if in_workers else compute(result)).to(cache.dtype))
