@@ -1,11 +1,15 @@
-"""A small real run with a frozen pretrained stem: 64 crops of photographs, two views each, seconds."""
+"""A small real run with a frozen pretrained stem, and its cache: 64 crops of photographs, two views each, seconds."""
 
 from pathlib import Path
 
 import numpy as np
 
 from spectral_vmamba.data.photographs import photograph_crops
+from spectral_vmamba.data.pictures import Pictures
 from spectral_vmamba.data.views import Augmentation
+from spectral_vmamba.engine import Silent
+from spectral_vmamba.engine.building import build_model, preprocessing_of
+from spectral_vmamba.engine.cache import FeatureCache, Views, fill, open_cache, request_views
 from spectral_vmamba.engine.config import TrainConfig
 from tests.engine.runs import quick
 
@@ -29,6 +33,8 @@ def crops_pack(folder: Path) -> Path:
 def lite(pack: Path, output: Path, **changes) -> TrainConfig:
     """Three steps of 16 an epoch: whole batches of the stem's, with and without the cache."""
     settings = {
+        "data": str(pack),
+        "output": str(output),
         "model": "spectral_vmamba_lite",
         "model_options": {"widths": (16, 32), "depths": (1, 1), **SQUARE},
         "image_size": SIZE,
@@ -39,4 +45,30 @@ def lite(pack: Path, output: Path, **changes) -> TrainConfig:
         "batch_size": 16,
         "augment": TURNED,
     }
-    return quick(pack, output, **{**settings, **changes})
+    return quick(**{**settings, **changes})
+
+
+class Notes(Silent):
+    def __init__(self):
+        self.said: list[str] = []
+
+    def note(self, text):
+        self.said.append(text)
+
+
+def small_lite(**options):
+    return build_model(
+        "spectral_vmamba_lite", {"widths": (16,), "depths": (1,), **SQUARE, **options}, ("a", "b")
+    ).eval()
+
+
+def opened(root: Path, model, notes: Notes | None = None, **options) -> FeatureCache:
+    return open_cache(root, model.embedding, preprocessing_of(model, SIZE), note=(notes or Notes()).note, **options)
+
+
+def kept(cache: FeatureCache, pictures: Pictures, views: Views, workers: int = 0) -> tuple[list[int], int]:
+    """All rows, filled where need be, and how many had to be computed."""
+    request = request_views(pictures, views, cache)
+    computed = fill(cache, [request], workers)
+    cache.order(request.all_keys())
+    return cache.rows(list(request.all_keys())), computed

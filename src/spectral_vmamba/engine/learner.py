@@ -33,9 +33,10 @@ class Average(ModelEmaV3):
 
 
 def _changing(model: nn.Module, like: nn.Module) -> Iterator[Tensor]:
-    """Parameters and buffers of the modules that learn in `like`."""
-    for module, learns in zip(model.modules(), like.modules(), strict=True):
-        if any(part.requires_grad for part in learns.parameters()):
+    """Parameters and buffers of the modules that are not frozen in `like`."""
+    for module, theirs in zip(model.modules(), like.modules(), strict=True):
+        parameters = list(theirs.parameters())
+        if not parameters or any(part.requires_grad for part in parameters):
             yield from module.parameters(recurse=False)
             yield from module.buffers(recurse=False)
 

@@ -16,10 +16,10 @@ from spectral_vmamba.data.randomness import MODEL, generators_kept, reseed
 from spectral_vmamba.data.sources import training_data
 from spectral_vmamba.data.views import Preprocessing
 from spectral_vmamba.engine.building import build_model, preprocessing_of
-from spectral_vmamba.engine.checkpoint import checkpoint_path, load_checkpoint
+from spectral_vmamba.engine.checkpoint import Checkpoint, checkpoint_path, load_checkpoint
 from spectral_vmamba.engine.config import TrainConfig
 from spectral_vmamba.engine.feeds import Feed, PixelFeed, cache_feed
-from spectral_vmamba.engine.learner import Learner
+from spectral_vmamba.engine.learner import Learner, load_weights
 from spectral_vmamba.engine.reporting import Reporter, Silent
 from spectral_vmamba.engine.run_folder import RunFolder
 
@@ -44,7 +44,8 @@ class Setup:
     fingerprints: dict[str, str]
 
 
-def set_up(config: TrainConfig, folder: RunFolder, reporter: Reporter) -> Setup:
+def set_up(config: TrainConfig, folder: RunFolder, reporter: Reporter, checkpoint: Checkpoint | None = None) -> Setup:
+    """With the weights of the checkpoint of a run that goes on: what a frozen stem says must come from its own."""
     train, val = training_data(config.data, config.val_data, config.val_fraction, config.seed)
     if len(set(train.labels.tolist())) < 2:
         raise ValueError(f"expected pictures of at least two classes in {config.data}, got {train.classes}")
@@ -53,7 +54,11 @@ def set_up(config: TrainConfig, folder: RunFolder, reporter: Reporter) -> Setup:
     with generators_kept():
         reseed(MODEL, config.seed)
         model = build_model(config.model, config.model_options, train.classes, config.drop_path)
-    if config.initial:
+    fingerprints = {"train": train.fingerprint(), "val": val.fingerprint()}
+    if checkpoint is not None:
+        _check_pictures(checkpoint, fingerprints, folder)
+        load_weights(model, checkpoint.part("raw"))
+    elif config.initial:
         _take_weights(model, checkpoint_path(config.initial), train.classes)
     preprocessing = preprocessing_of(model, config.image_size, config.crop)
     model = model.to(accelerator.device)
@@ -74,7 +79,7 @@ def set_up(config: TrainConfig, folder: RunFolder, reporter: Reporter) -> Setup:
         pictures_per_step,
         feed,
         reporter,
-        {"train": train.fingerprint(), "val": val.fingerprint()},
+        fingerprints,
     )
 
 
@@ -121,6 +126,14 @@ def _tracker(name: str) -> str | None:
     if name == "auto":
         return "tensorboard" if importlib.util.find_spec("tensorboard") else None
     return None if name == "none" else name
+
+
+def _check_pictures(checkpoint: Checkpoint, fingerprints: dict[str, str], folder: RunFolder) -> None:
+    if checkpoint.facts["fingerprints"] != fingerprints:
+        raise ValueError(
+            f"the pictures are not those that the run in {folder.path} was begun with (names, sizes, labels "
+            "or classes differ); bring these back to go on, or begin a new run"
+        )
 
 
 def _take_weights(model: torch.nn.Module, path: Path, classes: tuple[str, ...]) -> None:

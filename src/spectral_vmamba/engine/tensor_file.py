@@ -22,7 +22,8 @@ class TensorFileError(ValueError):
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], kind: str, facts: Mapping[str, Any]) -> None:
     """Either the whole new file is at `path` afterwards, or what was there before."""
     plain = {name: tensor.detach().to("cpu").contiguous() for name, tensor in tensors.items()}
-    header = {**facts, "kind": kind, "sha256": _digest(plain)}
+    header = json.loads(json.dumps({**facts, "kind": kind}))  # as it will be read
+    header["sha256"] = _digest(plain, header)
     with written_whole(path) as temporary:
         temporary.touch()
         mode = temporary.stat().st_mode  # save_file makes files that only their owner can read
@@ -34,28 +35,36 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], kind: str, facts: M
 
 
 def read_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The tensors, mapped into memory, and the facts. The checksum is checked, which reads the file once."""
+    """The tensors, mapped into memory, and the facts. The checksum is checked, which reads the file once.
+
+    A file that cannot be opened at all is an OSError, not a damaged file.
+    """
+    path.open("rb").close()  # safetensors says of every file that it may not read that there is none
     try:
         with safe_open(path, framework="pt", device="cpu") as stored:
-            facts = json.loads((stored.metadata() or {}).get("spectral_vmamba", "{}"))
-            if facts.get("kind") != kind:
-                raise TensorFileError(f"{path} holds tensors, but is no {kind}")
+            header = json.loads((stored.metadata() or {}).get("spectral_vmamba", "{}"))
             tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 (no mapping)
-    except (SafetensorError, OSError, json.JSONDecodeError) as error:
+    except (SafetensorError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise TensorFileError(f"{path} is damaged or no safetensors file: {error}") from error
-    if _digest(tensors) != facts["sha256"]:
+    except RuntimeError as error:  # torch cannot map it: too many open files, for one
+        raise OSError(f"cannot read {path}: {error}") from error
+    facts = header if isinstance(header, dict) else {}
+    checksum = facts.pop("sha256", None)
+    if facts.get("kind") != kind:
+        raise TensorFileError(f"{path} is damaged, or holds tensors but is no {kind}")
+    if _digest(tensors, facts) != checksum:
         raise TensorFileError(f"{path} is damaged: its contents do not match its checksum")
     return tensors, facts
 
 
 def digest_of(tensors: Mapping[str, Tensor]) -> str:
-    """Tells sets of tensors apart by names and bytes."""
-    return _digest({name: tensor.detach().to("cpu").contiguous() for name, tensor in tensors.items()})
+    """Tells sets of tensors apart by names, types, shapes and bytes."""
+    return _digest({name: tensor.detach().to("cpu").contiguous() for name, tensor in tensors.items()}, {})
 
 
-def _digest(tensors: Mapping[str, Tensor]) -> str:
-    digest = sha256()
+def _digest(tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> str:
+    digest = sha256(json.dumps(facts, sort_keys=True).encode())
     for name in sorted(tensors):
-        digest.update(name.encode())
+        digest.update(f"{name} {tensors[name].dtype} {tuple(tensors[name].shape)}".encode())
         digest.update(tensors[name].reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()

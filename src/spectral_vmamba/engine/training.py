@@ -50,7 +50,7 @@ def fit(config: TrainConfig, resume: bool = False, reporter: Reporter | None = N
     checkpoint = folder.checkpoint(resume)
     if checkpoint is not None:
         config = settings_to_go_on(config, checkpoint, folder.path)
-    setup = set_up(config, folder, reporter or Bars())
+    setup = set_up(config, folder, reporter or Bars(), checkpoint)
     shown = setup.reporter
     with interruptible() as interruption, generators_kept():
         run = _Run(config, setup, folder, shown, interruption)
@@ -217,11 +217,6 @@ class _Run:
         }
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        if checkpoint.facts["fingerprints"] != self.setup.fingerprints:
-            raise ValueError(
-                f"the pictures are not those that the run in {self.folder.path} was begun with (names, sizes, labels "
-                "or classes differ); bring these back to go on, or begin a new run"
-            )
         self.learner.restore(checkpoint)
         self.state = RunState.from_dict(checkpoint.facts)
         if self.accelerator.scaler is not None and checkpoint.facts["scaler"]:

@@ -1,12 +1,13 @@
 """RFN, the Rotational Feature Normaliser: F = max over r of R(−θr) · stem(R(θr) · I)."""
 
+from math import gcd
 from typing import Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from spectral_vmamba.layers.stems import pad_to_patches
+from spectral_vmamba.layers.stems import at_once, pad_to_patches
 from spectral_vmamba.ops.turns import rotate, turn
 
 Rotations = Literal[4, 8, "random"] | None
@@ -38,6 +39,12 @@ class RotationalFeatureNormaliser(nn.Module):
     def passes(self) -> int:
         """How often the stem sees each image."""
         return {4: 4, 8: 8, "random": 4, None: 1}[self.rotations]
+
+    def whole_batch(self, height: int, width: int) -> int:
+        """Batches of multiples of so many images go through a frozen stem in pieces of one size."""
+        turns = 1 if self.rotations is None else 4 if height == width else 2
+        pieces = at_once(*(-(-side // self.patch_size) * self.patch_size for side in (height, width)))
+        return pieces // gcd(pieces, turns)
 
     def forward(self, images: Float[Tensor, "b rgb H W"]) -> Float[Tensor, "b c h w"]:
         if self.rotations is None:

@@ -58,6 +58,11 @@ def _example(channels: int) -> Float[Tensor, "1 c h w"]:
 _PIXELS_AT_ONCE = 16 * 128 * 128
 
 
+def at_once(height: int, width: int) -> int:
+    """How many images go through a frozen stem together on a CPU."""
+    return max(_PIXELS_AT_ONCE // (height * width), 1)
+
+
 class FrozenStem(nn.Module):
     """A pretrained network used as it is: no gradients, and its BatchNorm keeps its statistics under `.train()`.
 
@@ -82,5 +87,4 @@ class FrozenStem(nn.Module):
             return self.body(images)
         # Maps of few images at a time stay in the processor's cache and in memory that is used again: twice as fast
         # as batches of 64 (EfficientNet-Lite0, 128 px, measured).
-        at_once = max(_PIXELS_AT_ONCE // (images.shape[-2] * images.shape[-1]), 1)
-        return torch.cat([self.body(some) for some in images.split(at_once)])
+        return torch.cat([self.body(some) for some in images.split(at_once(*images.shape[-2:]))])

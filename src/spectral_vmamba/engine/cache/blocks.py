@@ -1,7 +1,7 @@
 """Blocks: files of rows that belong together, each with its checksum; a folder of them is a store that only grows."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from uuid import uuid4
@@ -14,6 +14,7 @@ from spectral_vmamba.engine.tensor_file import TensorFileError, read_tensors, wr
 
 KIND = "spectral-vmamba block of a cache"
 Block = dict[str, Tensor]
+_SECONDS_TO_WRITE = 3600.0  # a block is some megabytes
 
 
 def new_name() -> str:
@@ -29,12 +30,16 @@ def write_block(folder: Path, name: str, block: Block) -> Block:
 
 
 def read_blocks(
-    folder: Path, note: Callable[[str], None], progress: Progress, told: str = "checking the cache"
+    folder: Path, known: Container[str], note: Callable[[str], None], progress: Progress, told: str
 ) -> dict[str, Block]:
-    """All whole blocks by name, mapped into memory. Damaged ones are removed, with a note: they can be made again."""
+    """All whole blocks by name, but for those that are known, mapped into memory.
+
+    Damaged ones are removed, with a note: they can be made again. Those that cannot be opened are left alone. Others
+    may be writing into the same folder.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    remove_leftovers(folder)
-    paths = sorted(folder.glob("*.safetensors"))
+    remove_leftovers(folder, _SECONDS_TO_WRITE)
+    paths = [path for path in sorted(folder.glob("*.safetensors")) if path.stem not in known]
     if not paths:
         return {}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -44,13 +49,15 @@ def read_blocks(
         if isinstance(block, TensorFileError):
             note(f"{block}; it is computed anew")
             path.unlink(missing_ok=True)
+        elif isinstance(block, OSError):
+            note(f"{path} cannot be opened ({block.strerror or block}), and is left out")
         else:
             blocks[path.stem] = block
     return blocks
 
 
-def _read(path: Path) -> Block | TensorFileError:
+def _read(path: Path) -> Block | TensorFileError | OSError:
     try:
         return read_tensors(path, KIND)[0]
-    except TensorFileError as error:
+    except (TensorFileError, OSError) as error:
         return error

@@ -11,9 +11,10 @@ setting is simply another row or folder. Orders are those of the features as the
 import json
 import os
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
@@ -35,6 +36,7 @@ from spectral_vmamba.ops.traversal import Traversal
 Precision = Literal["float16", "float32"]
 _FORMAT = 1
 _OF_FEATURES = ("stem", "patch_size", "rotations", "canonical_frame", "domain")
+_MAKES_VIEWS = ("torch", "torchvision", "timm", "pillow")
 _OF_ORDERS = ("eigenvectors", "neighbors", "solver")
 
 
@@ -48,37 +50,51 @@ class FeatureCache:
     dtype: torch.dtype
     grid: Grid
     channels: int
-    features: dict[str, Block]
-    orders: dict[str, Block]
     note: Callable[[str], None]
     progress: Progress
 
     def __post_init__(self):
+        self.features: dict[str, Block] = {}
+        self.orders: dict[str, Block] = {}
         self.names: list[str] = []  # of blocks, in the order in which their rows are numbered
         self.starts: list[int] = []
         self.numbers: dict[bytes, int] = {}
-        for name, block in self.features.items():
-            self._enter(name, block)
+        self.refresh()
 
     @property
-    def row_bytes(self) -> int:
-        tokens = len(self.grid.cells())
-        paths = 3 * self.embedding.config.eigenvectors + 1 if self._is_spectral else 0
-        return KEY_BYTES + tokens * (self.channels * self.dtype.itemsize + 2 * paths)
+    def feature_bytes(self) -> int:
+        """Of a row, with its key."""
+        return KEY_BYTES + len(self.grid.cells()) * self.channels * self.dtype.itemsize
+
+    @property
+    def order_bytes(self) -> int:
+        ranks_orders_content = 3 * self.embedding.config.eigenvectors + 1
+        return 2 * len(self.grid.cells()) * ranks_orders_content if self._is_spectral else 0
 
     def rows(self, keys: Sequence[bytes]) -> list[int]:
         """Where each of the keys has its row; −1 for those that have none."""
         return [self.numbers.get(key, -1) for key in keys]
 
     def add(self, keys: Sequence[bytes], features: Float[Tensor, "n l c"]) -> None:
-        name = new_name()
-        block = {"keys": torch.tensor(list(map(list, keys)), dtype=torch.uint8), "features": features.to(self.dtype)}
+        name, kept = new_name(), features.to(self.dtype)
+        if not kept.isfinite().all():
+            finite = features.isfinite().all()
+            why = f"too large for {self.dtype}; use --cache-precision float32" if finite else "no finite numbers"
+            raise ValueError(f"the stem's features of a picture are {why}")
+        block = {"keys": torch.tensor(list(map(list, keys)), dtype=torch.uint8), "features": kept}
         self.features[name] = write_block(self.folder / "features", name, block)
         self._enter(name, block)
 
-    def order(self) -> None:
-        """Find the visiting orders that are still missing."""
-        waiting = [name for name in self.features if name not in self.orders] if self._is_spectral else []
+    def unordered(self, keys: Iterable[bytes]) -> list[str]:
+        """The blocks of these keys' rows whose visiting orders are still missing."""
+        if not self._is_spectral:
+            return []
+        blocks = {self._place(self.numbers[key])[0] for key in keys if key in self.numbers}
+        return sorted(blocks - self.orders.keys())
+
+    def order(self, keys: Iterable[bytes], mine: int = 0, of: int = 1) -> None:
+        """Find the visiting orders that are still missing; of several processes each takes blocks by their names."""
+        waiting = [name for name in self.unordered(keys) if int(name, 16) % of == mine]
         if not waiting:
             return
         for name in self.progress(waiting, "visiting orders", len(waiting)):
@@ -88,8 +104,7 @@ class FeatureCache:
 
     def tokens(self, rows: Sequence[int]) -> Tokens:
         """What the embedding says about these views, but for the frame, which a pooled answer does not need."""
-        blocks = [bisect_right(self.starts, row) - 1 for row in rows]
-        places = [(self.names[block], row - self.starts[block]) for block, row in zip(blocks, rows, strict=True)]
+        places = [self._place(row) for row in rows]
         x = torch.stack([self.features[name]["features"][row] for name, row in places]).float()
         if not self._is_spectral:
             return Tokens(x, self.embedding.traverse(x, self.grid), None)
@@ -99,9 +114,25 @@ class FeatureCache:
         }
         return Tokens(x, Traversal(self.grid, **parts), None)
 
+    def refresh(self) -> None:
+        """Find what others have written. Damaged files are removed, with a note: their rows are missing then."""
+        added = read_blocks(self.folder / "features", self.features, self.note, self.progress, "checking the cache")
+        for name, block in added.items():
+            self.features[name] = block
+            self._enter(name, block)
+        if self._is_spectral:
+            folder = _orders_folder(self.folder, self.embedding)
+            told = "checking the visiting orders"
+            self.orders |= read_blocks(folder, self.orders, self.note, self.progress, told)
+
     @property
     def _is_spectral(self) -> bool:
         return self.embedding.config.traversal == "spectral"
+
+    def _place(self, row: int) -> tuple[str, int]:
+        """Its block, and where it is there."""
+        block = bisect_right(self.starts, row) - 1
+        return self.names[block], row - self.starts[block]
 
     def _enter(self, name: str, block: Block) -> None:
         start = self.starts[-1] + len(self.features[self.names[-1]]["keys"]) if self.names else 0
@@ -149,29 +180,15 @@ def open_cache(
         parameter = next(embedding.parameters())
         example = torch.zeros(1, embedding.in_chans, preprocessing.size, preprocessing.size).to(parameter)
         tokens, grid, _ = embedding.features(example)
-    features = read_blocks(folder / "features", note, progress)
-    ordered = {}
-    if embedding.config.traversal == "spectral":
-        ordered = read_blocks(_orders_folder(folder, embedding), note, progress, "checking the visiting orders")
-    return FeatureCache(
-        folder,
-        embedding,
-        preprocessing,
-        getattr(torch, precision),
-        grid,
-        tokens.shape[-1],
-        features,
-        {name: block for name, block in ordered.items() if name in features},
-        note,
-        progress,
-    )
+    dtype = getattr(torch, precision)
+    return FeatureCache(folder, embedding, preprocessing, dtype, grid, tokens.shape[-1], note, progress)
 
 
 def _facts(embedding: SpectralEmbedding, preprocessing: Preprocessing, precision: Precision) -> dict[str, Any]:
     settings = asdict(embedding.config)
     return {
         "format": _FORMAT,
-        "spectral_vmamba": __version__,
+        "versions": {"spectral_vmamba": __version__, **{name: version(name) for name in _MAKES_VIEWS}},
         "precision": precision,
         "preprocessing": asdict(preprocessing),
         "in_chans": embedding.in_chans,

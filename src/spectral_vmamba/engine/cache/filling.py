@@ -22,6 +22,7 @@ from spectral_vmamba.models import SpectralEmbedding
 
 _TOGETHER = 32  # views that go through the stem at once
 _BLOCK_ROWS = 512
+_FILES = 4096  # that are asked for at once
 
 
 @dataclass(frozen=True)
@@ -36,11 +37,15 @@ class Request:
         digest = self.digests[i]
         return [] if digest is None else self.views.keys(digest)
 
+    def all_keys(self) -> Iterator[bytes]:
+        return (key for i in range(len(self.pictures)) for key in self.keys(i))
+
 
 def request_views(pictures: Pictures, views: Views, cache: FeatureCache) -> Request:
     """Reads every picture's file once, to know its content."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        digests = pool.map(lambda i: _digest(pictures, i), range(len(pictures)))
+        some = (range(i, min(i + _FILES, len(pictures))) for i in range(0, len(pictures), _FILES))
+        digests = (digest for numbers in some for digest in pool.map(lambda i: _digest(pictures, i), numbers))
         return Request(pictures, list(cache.progress(digests, "looking for changed pictures", len(pictures))), views)
 
 
@@ -75,7 +80,7 @@ def fill(cache: FeatureCache, requests: Sequence[Request], workers: int, mine: i
     for some, result in cache.progress(loader, told, len(loader.dataset)):  # pyright: ignore[reportArgumentType]
         if some:
             keys += some
-            waiting.append((result if in_workers else compute(result)).to(cache.dtype))
+            waiting.append(result if in_workers else compute(result))
         if len(keys) >= _BLOCK_ROWS:
             cache.add(keys, torch.cat(waiting))
             keys, waiting = [], []
@@ -95,8 +100,12 @@ class _Task:
     keys: list[bytes]
 
     def pixels(self) -> list[Tensor]:
+        """None if the picture cannot be read, or is no longer the one that the keys are about."""
+        pictures = self.request.pictures
         try:
-            picture = self.request.pictures.opener(self.picture)
+            picture = pictures.opener(self.picture)
+            if pictures.digest(self.picture) != self.digest:
+                return []
         except ValueError:
             return []
         return [self.request.views.see(picture, self.digest, number) for number in self.numbers]
@@ -131,12 +140,15 @@ class _Compute:
     preprocessing: Preprocessing
 
     def __call__(self, pixels: Tensor) -> Float[Tensor, "n l c"]:
+        """A view's features are the same bits whichever views come with it: the stem only sees whole batches."""
         device = next(self.embedding.parameters()).device
+        whole = self.embedding.rfn.whole_batch(*pixels.shape[-2:])
         parts = []
         with torch.inference_mode():
             for some in pixels.split(_TOGETHER):
-                images = normalise(some.to(device), self.preprocessing.mean, self.preprocessing.std)
-                parts.append(self.embedding.eval().features(images)[0].cpu())
+                filled = torch.cat([some, some[-1:].expand(-len(some) % whole, -1, -1, -1)])
+                images = normalise(filled.to(device), self.preprocessing.mean, self.preprocessing.std)
+                parts.append(self.embedding.eval().features(images)[0][: len(some)].cpu())
         return torch.cat(parts)
 
 
@@ -169,12 +181,15 @@ def _alone(worker: int) -> None:
 
 
 def _announce(cache: FeatureCache, requests: Sequence[Request], rows: int) -> None:
-    wanted = len({key for each in requests for i in range(len(each.pictures)) for key in each.keys(i)})
-    size = rows * cache.row_bytes
+    keys = list({key for each in requests for key in each.all_keys()})
+    there = len(keys) - cache.rows(keys).count(-1)
+    waiting = sum(len(cache.features[name]["keys"]) for name in cache.unordered(keys))
+    size = rows * cache.feature_bytes + (rows + waiting) * cache.order_bytes
     free = shutil.disk_usage(cache.folder).free
     cache.note(
-        f"cache {cache.folder}: {wanted:,} views, {wanted - rows:,} of them there, {rows:,} to compute"
-        + (f" ({_bytes(size)} more on disk, {_bytes(free)} free)" if rows else "")
+        f"cache {cache.folder}: {len(keys):,} views, {there:,} of them there, {rows:,} to compute"
+        + (f", visiting orders of {waiting:,} others to find" if waiting else "")
+        + (f" ({_bytes(size)} more on disk, {_bytes(free)} free)" if size else "")
     )
     if size > free:
         raise OSError(

@@ -40,8 +40,15 @@ class Kept:
 
     @classmethod
     def of(cls, cache: FeatureCache, request: Request) -> "Kept":
-        count = len(request.views.names)
-        rows = [cache.rows(request.keys(i)) or [-1] * count for i in range(len(request.pictures))]
+        none = [-1] * len(request.views.names)
+        rows = [cache.rows(request.keys(i)) or none for i in range(len(request.pictures))]
+        for i, found in enumerate(rows):
+            if request.keys(i) and min(found) < 0:
+                rows[i] = none
+                if _can_be_read(request.pictures, i):
+                    raise _incomplete(cache, f"features of {request.pictures.names[i]}")
+        if unordered := cache.unordered(request.all_keys()):
+            raise _incomplete(cache, f"visiting orders of {unordered[0]}")
         return cls(cache, request.pictures, np.array(rows))
 
     def batch(self, pictures: list[int], views: list[int], broken: list[int]) -> TokenBatch:
@@ -57,3 +64,19 @@ class Kept:
             there = [i for i in numbers if self.has(i)]
             if there:
                 yield self.batch(there, [view] * len(there), [i for i in numbers if i not in there])
+
+
+def _can_be_read(pictures: Pictures, i: int) -> bool:
+    try:
+        pictures.opener(i)
+    except ValueError:
+        return False
+    return True
+
+
+def _incomplete(cache: FeatureCache, what: str) -> OSError:
+    return OSError(
+        f"the {what} are not in the cache {cache.folder}, though they were to be computed. Did the picture change "
+        "meanwhile, or do the processes of this run not share this folder? Run it again, with --cache-folder on a disk "
+        "that all of them see"
+    )

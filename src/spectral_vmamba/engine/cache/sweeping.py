@@ -20,7 +20,7 @@ def kept_views(cache: FeatureCache, pictures: Pictures, views: Views, workers: i
     """Filled where need be."""
     request = request_views(pictures, views, cache)
     fill(cache, [request], workers)
-    cache.order()
+    cache.order(request.all_keys())
     return Kept.of(cache, request)
 
 

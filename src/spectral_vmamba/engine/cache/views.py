@@ -43,7 +43,7 @@ def augmented_views(augment: Augmentation, preprocessing: Preprocessing, count: 
 
 def turned_views(preprocessing: Preprocessing, angles: Sequence[float], fill: Fill) -> Views:
     """The plain view turned by each of the angles, as `measure_sweep` does."""
-    names = tuple(f"turned {angle:g} {fill}" for angle in angles)
+    names = tuple(f"turned {float(angle)!r} {fill}" for angle in angles)
     return Views(names, _Turned(preprocessing.pixels(), tuple(angles), fill))
 
 
