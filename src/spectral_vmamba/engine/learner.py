@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from spectral_vmamba.engine.checkpoint import Checkpoint, CheckpointError
 from spectral_vmamba.engine.config import OptimiserConfig, TrainConfig
 
-_FUSED = ("adam", "adamw")  # of those that torch fuses on the CPU; where it can, timm's own fuse on other devices
+_FUSED = ("adam", "adamw")  # by torch, on the CPU
 
 
 class Average(ModelEmaV3):
@@ -26,7 +26,8 @@ class Average(ModelEmaV3):
     def apply_update_(self, model: nn.Module, decay: float) -> None:
         pairs = list(zip(self._averaged, self._current, strict=True))
         real = [pair for pair in pairs if pair[0].is_floating_point()]
-        torch._foreach_lerp_([own for own, _ in real], [other for _, other in real], weight=1 - decay)
+        averaged, current = [own for own, _ in real], [other for _, other in real]
+        torch._foreach_lerp_(averaged, current, weight=1 - decay)  # pyright: ignore[reportPrivateImportUsage]
         for own, other in pairs:
             if not own.is_floating_point():
                 own.copy_(other)
@@ -85,7 +86,7 @@ def load_weights(model: nn.Module, weights: dict[str, Tensor]) -> None:
 
 def _optimiser(model: nn.Module, config: OptimiserConfig, scale: float) -> torch.optim.Optimizer:
     on_cpu = all(part.device.type == "cpu" for part in model.parameters())
-    faster = {"fused": True} if on_cpu and config.name in _FUSED else {}
+    faster: dict[str, Any] = {"fused": True} if on_cpu and config.name in _FUSED else {}
     return create_optimizer_v2(
         model, opt=config.name, lr=config.lr * scale, weight_decay=config.weight_decay, betas=config.betas, **faster
     )
