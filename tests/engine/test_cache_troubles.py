@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import time
 
 import numpy as np
@@ -13,6 +14,7 @@ from spectral_vmamba.data.pictures import Pictures
 from spectral_vmamba.engine import Silent, fit
 from spectral_vmamba.engine.building import preprocessing_of
 from spectral_vmamba.engine.cache import Kept, fill, plain_view, request_views, turned_views
+from spectral_vmamba.engine.interruption import Interrupted
 from spectral_vmamba.models import stem_weights
 from tests.disks import small_disk
 from tests.engine.kept import SIZE, SQUARE, TURNED, Notes, kept, lite, opened, small_lite
@@ -60,6 +62,20 @@ def test_what_cannot_be_opened_is_left_alone(model, pictures, tmp_path):
     assert kept(opened(tmp_path, model, notes), some, views)[1] == 6
     assert any("cannot be opened (Is a directory), and is left out" in text for text in notes.said)
     assert in_the_way.exists()
+
+
+def test_ctrl_c_keeps_what_was_computed(model, pictures, tmp_path):
+    def pressed(items, told, total):
+        for item in items:
+            os.kill(os.getpid(), signal.SIGINT)
+            yield item
+
+    views = plain_view(preprocessing_of(model, SIZE))
+    cache = opened(tmp_path, model, progress=pressed)
+    request = request_views(pictures, views, opened(tmp_path, model))
+    with pytest.raises(Interrupted, match="the same command goes on"):
+        fill(cache, [request], 0)
+    assert kept(opened(tmp_path, model), pictures, views)[1] == 48 - 32
 
 
 def test_files_that_others_are_writing_stay(model, tmp_path):

@@ -23,7 +23,7 @@ class Interruption:
 
 
 class Interrupted(KeyboardInterrupt):
-    """Training stopped when asked to, with its state saved."""
+    """Long work stopped when asked to, with its state saved."""
 
     def __init__(self, message: str, exit_code: int):
         super().__init__(message)

@@ -18,6 +18,7 @@ from spectral_vmamba.data.pictures import Pictures
 from spectral_vmamba.data.views import Preprocessing
 from spectral_vmamba.engine.cache.features import FeatureCache
 from spectral_vmamba.engine.cache.views import Views
+from spectral_vmamba.engine.interruption import Interrupted, interruptible
 from spectral_vmamba.models import SpectralEmbedding
 
 _TOGETHER = 32  # views that go through the stem at once
@@ -60,7 +61,7 @@ def fill(cache: FeatureCache, requests: Sequence[Request], workers: int, mine: i
     """Compute and keep what is missing; the number of rows that were to be computed. Of several processes each takes
     its share, by the pictures' contents: they need not agree on what is missing.
 
-    What has been written stays if this is interrupted. Pictures that cannot be read get no rows.
+    Ctrl-C keeps what was computed. Pictures that cannot be read get no rows.
     """
     work = [task for request in requests for task in _missing(cache, request)]
     rows = sum(len(task.keys) for task in work)
@@ -77,15 +78,21 @@ def fill(cache: FeatureCache, requests: Sequence[Request], workers: int, mine: i
     keys: list[bytes] = []
     waiting: list[Tensor] = []
     told = f"features of {rows:,} views, in batches"
-    for some, result in cache.progress(loader, told, len(loader.dataset)):  # pyright: ignore[reportArgumentType]
-        if some:
-            keys += some
-            waiting.append(result if in_workers else compute(result))
-        if len(keys) >= _BLOCK_ROWS:
-            cache.add(keys, torch.cat(waiting))
-            keys, waiting = [], []
+    with interruptible() as interruption:
+        for some, result in cache.progress(loader, told, len(loader.dataset)):  # pyright: ignore[reportArgumentType]
+            if some:
+                keys += some
+                waiting.append(result if in_workers else compute(result))
+            if len(keys) >= _BLOCK_ROWS:
+                cache.add(keys, torch.cat(waiting))
+                keys, waiting = [], []
+            if interruption.signal is not None:
+                break
     if keys:
         cache.add(keys, torch.cat(waiting))
+    if interruption.signal is not None:
+        told = "stopped while the cache was filled; what was computed is kept, and the same command goes on"
+        raise Interrupted(told, interruption.exit_code())
     return rows
 
 
