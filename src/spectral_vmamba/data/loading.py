@@ -157,7 +157,7 @@ class _Once:
 
 
 def usual_workers(processes: int = 1) -> int:
-    """One a core, of those that a process of so many has; more than eight only wait for one another."""
+    """One for each of the cores that a process of so many has, eight at most."""
     return max(min((os.cpu_count() or 1) // processes, 8), 1)
 
 
