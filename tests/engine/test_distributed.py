@@ -42,6 +42,23 @@ settings = {"cache": True, "cache_folder": str(folder / "cache"), "drop_path": 0
 fit(lite(pack, folder, batch_size=batch, **settings), reporter=Silent())
 """
 
+_ENDS = """
+import torch
+import torch.distributed as distributed
+from torch.nn.parallel import DistributedDataParallel
+from spectral_vmamba.engine.processes import keep_group
+
+for _ in range(30):
+    distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+    wrapped = DistributedDataParallel(torch.nn.Linear(4, 4))
+    keep_group(wrapped)
+    wrapped(torch.ones(2, 4)).sum().backward()
+    value = torch.ones(1)
+    distributed.all_reduce(value)
+    distributed.destroy_process_group()
+    del wrapped, value
+"""
+
 
 def launched(script, folder, processes: int, batch: int, dies: bool = False) -> subprocess.CompletedProcess:
     """torchrun, on this machine."""
@@ -98,3 +115,17 @@ def test_a_process_that_dies_ends_the_job_with_a_message(script, tmp_path):
     assert done.returncode != 0
     assert "SAID: another process of this job died; go on with --resume" in done.stderr
     assert (tmp_path / "run" / "last.safetensors").exists()
+
+
+def test_the_end_of_a_job_does_not_hang():
+    """Without `keep_group` torch's reducer and gloo's threads soon wait for each other, for ever."""
+    done = subprocess.run([sys.executable, "-c", _ENDS], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+def test_processes_decide_together_when_to_save(tmp_path):
+    """One whose clock says "now" must not wait alone for the others."""
+    script = tmp_path / "run.py"
+    script.write_text(_RUN.replace("epochs=5", "epochs=2, save_minutes=1e9 * int(os.environ['RANK'])"))
+    done = launched(script, tmp_path / "run", 2, 32)
+    assert done.returncode == 0, done.stderr

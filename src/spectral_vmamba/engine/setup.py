@@ -20,6 +20,7 @@ from spectral_vmamba.engine.checkpoint import Checkpoint, checkpoint_path, load_
 from spectral_vmamba.engine.config import TrainConfig
 from spectral_vmamba.engine.feeds import Feed, PixelFeed, cache_feed
 from spectral_vmamba.engine.learner import Learner, load_weights
+from spectral_vmamba.engine.processes import keep_group
 from spectral_vmamba.engine.reporting import Reporter, Silent
 from spectral_vmamba.engine.run_folder import RunFolder
 
@@ -66,6 +67,7 @@ def set_up(config: TrainConfig, folder: RunFolder, reporter: Reporter, checkpoin
     learner = Learner.of(model, config, min(pictures_per_step, len(train)))
     feed = _feed(config, train, val, preprocessing, model, accelerator, reporter)
     forward, optimiser = accelerator.prepare(model, learner.optimiser)
+    keep_group(forward)
     if accelerator.is_main_process:
         folder.write_settings(config)
     return Setup(

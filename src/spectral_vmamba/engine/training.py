@@ -23,6 +23,7 @@ from spectral_vmamba.engine.clock import Clock
 from spectral_vmamba.engine.config import TrainConfig, with_absolute_paths
 from spectral_vmamba.engine.interruption import Interrupted, Interruption, interruptible
 from spectral_vmamba.engine.learner import cosine
+from spectral_vmamba.engine.processes import any_process
 from spectral_vmamba.engine.reporting import Bars, EpochReport, Reporter, StepReport
 from spectral_vmamba.engine.run_folder import RunFolder, settings_to_go_on
 from spectral_vmamba.engine.setup import Setup, set_up
@@ -94,13 +95,15 @@ class _Run:
             state.step += 1
             state.losses += loss
             self._report_step(loss, clock)
-            if state.step % self.order.steps_per_epoch == 0:
+            ends_epoch = state.step % self.order.steps_per_epoch == 0
+            if ends_epoch:
                 self._end_epoch(clock)
                 clock = Clock()
-            elif time.monotonic() - self.saved > 60 * config.save_minutes:
+            due = not ends_epoch and time.monotonic() - self.saved > 60 * config.save_minutes
+            due, stopping = any_process(self.accelerator, due, self.interruption.signal is not None)
+            if due or stopping:
                 self._save_last()
-            if self._asked_to_stop():
-                self._save_last()
+            if stopping:
                 where = f"stopped after step {state.step} of {self.steps}; go on with --resume"
                 raise Interrupted(where, self.interruption.exit_code())
         return FitResult(self.folder.path, state.best, state.history)
@@ -169,11 +172,6 @@ class _Run:
             names = ", ".join(setup.val.names[i] for i in said.broken[:10])
             self.reporter.note(f"{len(said.broken)} validation pictures cannot be read and are left out: {names}")
         return top_share(said.logits, said.labels, 1), float(F.cross_entropy(said.logits, said.labels))
-
-    def _asked_to_stop(self) -> bool:
-        """All processes stop after the same step."""
-        asked = self.interruption.signal is not None
-        return asked if self.accelerator.num_processes == 1 else self._mean(float(asked)) > 0
 
     def _report_step(self, loss: float, clock: Clock) -> None:
         if time.monotonic() - self.reported < _REPORT_SECONDS:
