@@ -24,17 +24,19 @@ struct Chunks {
     }
 };
 
-// What a task keeps: the tile's tokens and their gradients; of a chunk, per token, Δ and its slope, and per state the
-// decay and h; of a path the states that chunks start from.
+// What a task keeps: an image's tokens and their gradients; of a chunk, per token, Δ and its slope, and per state the
+// decay and h; of a path the states that chunks start from; of its images together, A and its gradient.
 template <class Real>
 struct Scratch {
     Real *x, *grad_y, *grad_x;  // (tokens, width)
-    Real *step, *slope, *decay, *h, *starts, *adjoint, *A, *grad_A;
+    Real *step, *slope, *decay, *h, *starts, *adjoint;
+    Real *A, *grad_A;  // (sets, states, width)
 
-    static int64_t size(const Chunks& chunks, int64_t tokens, int64_t states, int64_t width) {
-        return width * (3 * tokens + chunks.length * (2 + 2 * states) + (chunks.count + 3) * states);
+    static int64_t size(const sv_scan& s, const Chunks& chunks, int64_t width) {
+        return width * (3 * s.tokens + chunks.length * (2 + 2 * s.states) + (chunks.count + 1 + 2 * s.sets) * s.states);
     }
-    Scratch(Real* memory, const Chunks& chunks, int64_t tokens, int64_t states, int64_t width) {
+    Scratch(Real* memory, const sv_scan& s, const Chunks& chunks, int64_t width) {
+        const int64_t tokens = s.tokens, states = s.states;
         x = memory;
         grad_y = x + tokens * width;
         grad_x = grad_y + tokens * width;
@@ -45,7 +47,7 @@ struct Scratch {
         starts = h + chunks.length * states * width;
         adjoint = starts + chunks.count * states * width;
         A = adjoint + states * width;
-        grad_A = A + states * width;
+        grad_A = A + s.sets * states * width;
     }
 };
 
@@ -53,11 +55,16 @@ struct Span {
     int64_t chunk, begin, end;
 };
 
-// Partial sums that tasks own alone: over channels (per tile) for B and C, over images for A, D and bias.
+// Partial sums that tasks own alone: over channels (per tile) for B and C, over a group of images for A, D and bias.
 template <class Real>
 struct Partial {
     Real *B, *C;         // (tiles, images, sets, tokens, states)
-    Real *A, *D, *bias;  // (images, sets, channels[, states])
+    Real *A, *D, *bias;  // (groups, sets, channels[, states])
+};
+
+// A task's share: a tile of channels of some images.
+struct Share {
+    int64_t tile, first, width, group, begin, end;
 };
 
 // Everything one walk along a path touches, each at the tile's first channel.
@@ -67,6 +74,8 @@ struct Walk {
     Real* grad_delta;                // rows of `channels`
     Real *grad_B, *grad_C;           // (tokens, states)
     Real* grad_bias;                 // (width)
+    const Real* A;                   // (states, width)
+    Real* grad_A;
     Scratch<Real> kept;
 };
 
@@ -90,7 +99,7 @@ SV_INLINE void recompute_states(const sv_scan& s, const Path<Real, Delta>& path,
             slope[c] = (load(delta[c]) + bias[c] < Real(0) ? z[c] : Real(1)) / (Real(1) + z[c]);
         for (int64_t j = 0; j < states; ++j) {
             Real B_t = path.B[token * states + j];
-            const Real *A = w.kept.A + j * width, *before_j = before + j * width;
+            const Real *A = w.A + j * width, *before_j = before + j * width;
             Real* __restrict decay = w.kept.decay + (kept * states + j) * width;
             Real* __restrict h = w.kept.h + (kept * states + j) * width;
             for (int64_t c = 0; c < width; ++c) decay[c] = exponential_of<decays>(step[c] * A[c]);
@@ -110,8 +119,8 @@ template <int64_t width_if_fixed, bool fresh, class Real, class Delta>
 SV_INLINE void walk_back_one_state(const sv_scan& s, const Path<Real, Delta>& path, const Walk<Real>& w,
                                    int64_t tile, Span span) {
     const int64_t width = width_if_fixed ? width_if_fixed : tile;
-    const Real* __restrict A = w.kept.A;
-    Real *__restrict grad_bias = w.grad_bias, *__restrict grad_A = w.kept.grad_A, *__restrict carried = w.kept.adjoint;
+    const Real* __restrict A = w.A;
+    Real *__restrict grad_bias = w.grad_bias, *__restrict grad_A = w.grad_A, *__restrict carried = w.kept.adjoint;
     for (int64_t t = span.end - 1; t >= span.begin; --t) {
         const int64_t kept = t - span.begin;
         look_back(path.order, t, s.channels, width, w);
@@ -161,9 +170,9 @@ SV_INLINE void walk_back(const sv_scan& s, const Path<Real, Delta>& path, const 
             const Real* __restrict h = w.kept.h + (kept * states + j) * width;
             const Real* __restrict before =
                 kept ? h - states * width : w.kept.starts + (span.chunk * states + j) * width;
-            const Real* __restrict A = w.kept.A + j * width;
+            const Real* __restrict A = w.A + j * width;
             // decay_{t+1} adjoint_{t+1} on entry, decay_t adjoint_t on exit
-            Real *__restrict carried = w.kept.adjoint + j * width, *__restrict grad_A = w.kept.grad_A + j * width;
+            Real *__restrict carried = w.kept.adjoint + j * width, *__restrict grad_A = w.grad_A + j * width;
             if (j == 0) {
 #pragma omp simd reduction(+ : sum_B, sum_C)
                 for (int64_t c = 0; c < width; ++c) {
@@ -247,32 +256,26 @@ SV_INLINE void skip_gradients(const sv_scan& s, const Scratch<Real>& kept, Real*
 }
 
 template <class Real, class X, class Delta>
-SV_INLINE void backward_tile(const sv_scan& s, const sv_scan_gradients& out, const Partial<Real>& sums, int64_t image,
-                             int64_t tile, int64_t first, int64_t width, Real* memory) {
-    const int64_t states = s.states, plane = s.tokens * s.channels;
-    const Chunks chunks(s.tokens, states, sizeof(Real));
-    const Scratch<Real> kept(memory, chunks, s.tokens, states, width);
+SV_INLINE void backward_image(const sv_scan& s, const sv_scan_gradients& out, const Partial<Real>& sums,
+                              const Share& share, int64_t image, const Chunks& chunks, const Scratch<Real>& kept,
+                              bool decays) {
+    const int64_t states = s.states, plane = s.tokens * s.channels, first = share.first, width = share.width;
     gather_tile(static_cast<const X*>(s.x) + image * s.x_image + first, s.x_token, s.tokens, width, kept.x);
     gather_tile(static_cast<const Real*>(out.grad_y) + image * plane + first, s.channels, s.tokens, width, kept.grad_y);
-    skip_gradients(s, kept, sums.D + image * s.sets * s.channels + first, first, width);
+    skip_gradients(s, kept, sums.D + share.group * s.sets * s.channels + first, first, width);
     int64_t last_set = -1;
     for (int64_t i = 0; i < s.paths; ++i) {
         auto path = path_of<Real, Delta>(s, image, i, first);
-        const int64_t row = path.set * s.channels + first, own = image * s.sets * s.channels + row;
-        const int64_t sequence = ((tile * s.images + image) * s.sets + path.set) * s.tokens * states;
+        const int64_t row = path.set * s.channels + first;
+        const int64_t sequence = ((share.tile * s.images + image) * s.sets + path.set) * s.tokens * states;
         const Walk<Real> walk{static_cast<const Real*>(s.bias) + row,
                               static_cast<Real*>(out.delta) + (path.set * s.images + image) * plane + first,
                               sums.B + sequence,
                               sums.C + sequence,
-                              sums.bias + own,
+                              sums.bias + share.group * s.sets * s.channels + row,
+                              kept.A + path.set * states * width,
+                              kept.grad_A + path.set * states * width,
                               kept};
-        bool decays = true;
-        for (int64_t c = 0; c < width; ++c)
-            for (int64_t j = 0; j < states; ++j) {
-                kept.A[j * width + c] = static_cast<const Real*>(s.A)[(row + c) * states + j];
-                kept.grad_A[j * width + c] = 0;
-                decays = decays && kept.A[j * width + c] <= 0;
-            }
         const bool fresh = path.set != last_set;
         if (!decays)
             one_path<0, false, false>(s, path, walk, width, chunks, fresh);
@@ -284,21 +287,43 @@ SV_INLINE void backward_tile(const sv_scan& s, const sv_scan_gradients& out, con
             one_path<32, true, true>(s, path, walk, width, chunks, fresh);
         else
             one_path<0, true, true>(s, path, walk, width, chunks, fresh);
-        for (int64_t c = 0; c < width; ++c)
-            for (int64_t j = 0; j < states; ++j) sums.A[(own + c) * states + j] += kept.grad_A[j * width + c];
         last_set = path.set;
     }
     scatter_tile(kept.grad_x, s.tokens, width, static_cast<Real*>(out.x) + image * plane + first, s.channels);
 }
 
-template <class Real>
-using Tile = void (*)(const sv_scan&, const sv_scan_gradients&, const Partial<Real>&, int64_t, int64_t, int64_t,
-                      int64_t, Real*);
+template <class Real, class X, class Delta>
+SV_INLINE void backward_share(const sv_scan& s, const sv_scan_gradients& out, const Partial<Real>& sums,
+                              const Share& share, Real* memory) {
+    const int64_t states = s.states, width = share.width;
+    const Chunks chunks(s.tokens, states, sizeof(Real));
+    const Scratch<Real> kept(memory, s, chunks, width);
+    bool decays = true;
+    for (int64_t set = 0; set < s.sets; ++set) {
+        const Real* A = static_cast<const Real*>(s.A) + (set * s.channels + share.first) * states;
+        for (int64_t j = 0; j < states; ++j)
+            for (int64_t c = 0; c < width; ++c) {
+                kept.A[(set * states + j) * width + c] = A[c * states + j];
+                decays = decays && A[c * states + j] <= 0;
+            }
+    }
+    std::fill_n(kept.grad_A, s.sets * states * width, Real(0));
+    for (int64_t image = share.begin; image < share.end; ++image)
+        backward_image<Real, X, Delta>(s, out, sums, share, image, chunks, kept, decays);
+    for (int64_t set = 0; set < s.sets; ++set) {
+        Real* grad_A = sums.A + ((share.group * s.sets + set) * s.channels + share.first) * states;
+        for (int64_t j = 0; j < states; ++j)
+            for (int64_t c = 0; c < width; ++c) grad_A[c * states + j] = kept.grad_A[(set * states + j) * width + c];
+    }
+}
 
-#define SV_BACKWARD(name, Real, X, Delta)                                                                      \
-    SV_CLONES void name(const sv_scan& s, const sv_scan_gradients& out, const Partial<Real>& sums,             \
-                        int64_t image, int64_t tile, int64_t first, int64_t width, Real* memory) {             \
-        backward_tile<Real, X, Delta>(s, out, sums, image, tile, first, width, memory);                        \
+template <class Real>
+using Task = void (*)(const sv_scan&, const sv_scan_gradients&, const Partial<Real>&, const Share&, Real*);
+
+#define SV_BACKWARD(name, Real, X, Delta)                                                          \
+    SV_CLONES void name(const sv_scan& s, const sv_scan_gradients& out, const Partial<Real>& sums, \
+                        const Share& share, Real* memory) {                                        \
+        backward_share<Real, X, Delta>(s, out, sums, share, memory);                               \
     }
 SV_BACKWARD(backward_float, float, float, float)
 SV_BACKWARD(backward_half_delta, float, float, bfloat16)
@@ -309,35 +334,41 @@ SV_BACKWARD(backward_double, double, double, double)
 // total[i] = sum over parts of part[i], in the order of the parts
 template <class Real>
 void add_up(const Real* parts, int64_t count, int64_t size, Real* total, int threads) {
+    constexpr int64_t block = 512;
 #pragma omp parallel for num_threads(threads) schedule(static)
-    for (int64_t i = 0; i < size; ++i) {
-        Real sum = 0;
-        for (int64_t part = 0; part < count; ++part) sum += parts[part * size + i];
-        total[i] = sum;
+    for (int64_t begin = 0; begin < size; begin += block) {
+        const int64_t end = std::min(begin + block, size);
+        std::fill(total + begin, total + end, Real(0));
+        for (int64_t part = 0; part < count; ++part)
+            for (int64_t i = begin; i < end; ++i) total[i] += parts[part * size + i];
     }
 }
 
+// Sums over images are kept once per group, so that short paths do not spend their time on them. The groups depend on
+// the number of images alone, and with them every result.
+constexpr int64_t most_groups = 32;
+
 template <class Real>
-int backward(const sv_scan& s, const sv_scan_gradients& out, Tile<Real> tile) {
+int backward(const sv_scan& s, const sv_scan_gradients& out, Task<Real> task_of_type) {
     const Tiles tiles = tiles_of(s.channels, widest);
     const Chunks chunks(s.tokens, s.states, sizeof(Real));
+    const int64_t groups = std::min(s.images, most_groups), tasks = groups * tiles.count;
     const int64_t sequence = s.images * s.sets * s.tokens * s.states, row = s.sets * s.channels;
-    const int64_t tasks = s.images * tiles.count;
     try {
-        std::vector<Real> over_tiles(2 * tiles.count * sequence), over_images(s.images * row * (2 + s.states));
+        std::vector<Real> over_tiles(2 * tiles.count * sequence), over_images(groups * row * (2 + s.states));
         Partial<Real> sums;
         sums.B = over_tiles.data();
         sums.C = sums.B + tiles.count * sequence;
         sums.A = over_images.data();
-        sums.D = sums.A + s.images * row * s.states;
-        sums.bias = sums.D + s.images * row;
+        sums.D = sums.A + groups * row * s.states;
+        sums.bias = sums.D + groups * row;
         bool failed = false;
         const int64_t tokens = s.images * s.tokens * s.channels * int64_t(sizeof(Real));
         expect_large(out.x, tokens);
         expect_large(out.delta, tokens * s.sets);
 #pragma omp parallel num_threads(s.threads)
         {
-            const auto memory = scratch<Real>(Scratch<Real>::size(chunks, s.tokens, s.states, tiles.width));
+            const auto memory = scratch<Real>(Scratch<Real>::size(s, chunks, tiles.width));
             if (!memory) {
 #pragma omp atomic write
                 failed = true;
@@ -345,16 +376,18 @@ int backward(const sv_scan& s, const sv_scan_gradients& out, Tile<Real> tile) {
 #pragma omp for schedule(static)
             for (int64_t task = 0; task < tasks; ++task) {
                 if (!memory) continue;
-                int64_t i = task % tiles.count, first = i * tiles.width;
-                tile(s, out, sums, task / tiles.count, i, first, std::min(tiles.width, s.channels - first), memory.get());
+                const int64_t tile = task % tiles.count, first = tile * tiles.width, group = task / tiles.count;
+                const int64_t width = std::min(tiles.width, s.channels - first);
+                const int64_t begin = group * s.images / groups, end = (group + 1) * s.images / groups;
+                task_of_type(s, out, sums, {tile, first, width, group, begin, end}, memory.get());
             }
         }
         if (failed) return SV_OUT_OF_MEMORY;
         add_up(sums.B, tiles.count, sequence, static_cast<Real*>(out.B), s.threads);
         add_up(sums.C, tiles.count, sequence, static_cast<Real*>(out.C), s.threads);
-        add_up(sums.A, s.images, row * s.states, static_cast<Real*>(out.A), s.threads);
-        add_up(sums.D, s.images, row, static_cast<Real*>(out.D), s.threads);
-        add_up(sums.bias, s.images, row, static_cast<Real*>(out.bias), s.threads);
+        add_up(sums.A, groups, row * s.states, static_cast<Real*>(out.A), s.threads);
+        add_up(sums.D, groups, row, static_cast<Real*>(out.D), s.threads);
+        add_up(sums.bias, groups, row, static_cast<Real*>(out.bias), s.threads);
         return SV_OK;
     } catch (const std::bad_alloc&) {
         return SV_OUT_OF_MEMORY;
@@ -369,6 +402,6 @@ int sv_scan_backward(const sv_scan* scan, const sv_scan_gradients* gradients) {
     const sv_scan& s = *scan;
     if (s.x_type == SV_FLOAT64) return backward<double>(s, *gradients, backward_double);
     bool half_x = s.x_type == SV_BFLOAT16, half_delta = s.delta_type == SV_BFLOAT16;
-    Tile<float> tile = half_x ? (half_delta ? backward_half : backward_half_x) : half_delta ? backward_half_delta : backward_float;
-    return backward<float>(s, *gradients, tile);
+    Task<float> task = half_x ? (half_delta ? backward_half : backward_half_x) : half_delta ? backward_half_delta : backward_float;
+    return backward<float>(s, *gradients, task);
 }
