@@ -25,7 +25,8 @@ class Downsample(nn.Module):
         x = self.widen(x)
         windows = traversal.grid.windows().to(x.device)
         nothing = x.new_full((x.shape[0], 1, x.shape[2]), -torch.inf)
-        pooled = torch.cat([x, nothing], dim=1)[:, windows].amax(2)
+        members = torch.cat([x, nothing], dim=1).index_select(1, windows.flatten()).unflatten(1, windows.shape)
+        pooled = members.amax(2)
         return self.norm(pooled), traversal.pool(x.detach().square().sum(-1))
 
 

@@ -113,4 +113,4 @@ def random_traversal(grid: Grid, batch: int, eigenvectors: int, seed: int, devic
 def _window_values(values: Tensor, windows: Int[Tensor, "l_half w"], absent: float | int) -> Tensor:
     """(…, l) → (…, l_half, w), with `absent` where a window reaches past the tokens."""
     padding = values.new_full((*values.shape[:-1], 1), absent)
-    return torch.cat([values, padding], dim=-1)[..., windows]
+    return torch.cat([values, padding], dim=-1).index_select(-1, windows.flatten()).unflatten(-1, windows.shape)
