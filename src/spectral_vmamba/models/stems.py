@@ -68,8 +68,8 @@ def _timm_network(name: str, stride: int, in_chans: int, weights: str | None) ->
         raise ValueError(f"{name} has stages of stride {strides}, none of the patch size {stride}")
     index = len(strides) - 1 - strides[::-1].index(stride)
     found = find_stem_weights(name, weights)
-    shapes_only = torch.empty(0).is_meta
-    overlay = {} if found is None or shapes_only else {"pretrained": True, "pretrained_cfg_overlay": {"state_dict": found}}
+    loads = found is not None and not torch.empty(0).is_meta
+    overlay = {"pretrained": True, "pretrained_cfg_overlay": {"state_dict": found}} if loads else {}
     with _errors_only("timm.models._builder"):  # it warns of weights that belong to the part cut off
         body = timm.create_model(name, features_only=True, in_chans=in_chans, out_indices=(index,), **overlay)
     _cut_behind(body, stages.module_name(index))
