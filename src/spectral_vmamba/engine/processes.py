@@ -15,7 +15,7 @@ def keep_group(wrapped: Any) -> None:
     it, and Python's own reference to a group lets go of the GIL.
     """
     if isinstance(wrapped, DistributedDataParallel):
-        wrapped.__dict__["kept_group"] = torch.distributed.group.WORLD
+        vars(wrapped)["kept_group"] = torch.distributed.group.WORLD
 
 
 def any_process(accelerator: Any, *facts: bool) -> list[bool]:
