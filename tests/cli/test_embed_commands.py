@@ -63,9 +63,9 @@ def test_search_prints_tables_json_and_csv(photos, embeddings, tmp_path, capsys)
     assert main(["search", str(embeddings), turned, "--top", "3", "--format", "csv"]) == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert [float(row["similarity"]) for row in rows] == [hit["similarity"] for hit in upright["hits"]]
-    assert main(["search", str(embeddings), turned, "--sheet", str(tmp_path / "sheet.png")]) == 0
+    assert main(["search", str(embeddings), turned, "--sheet", str(tmp_path / "new" / "sheet.png")]) == 0
     assert "1.0000" in capsys.readouterr().out
-    assert Image.open(tmp_path / "sheet.png").size[0] > 600
+    assert Image.open(tmp_path / "new" / "sheet.png").size[0] > 600
 
 
 def test_search_answers_the_others_when_some_are_broken(photos, embeddings, tmp_path, capsys):

@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 
 from spectral_vmamba.cli import main
+from spectral_vmamba.cli.train import parser as train_parser
 from spectral_vmamba.data.digits import digits
 from spectral_vmamba.engine.config import TrainConfig
 from spectral_vmamba.engine.recipes import recipe, recipes
@@ -196,8 +197,15 @@ def test_bad_checkpoints_are_said(run, folder, tmp_path, capsys, damage, message
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "expected"), [([], False), (["--cache"], True), (["--cache", "true"], True), (["--no-cache"], False)]
+)
+def test_flags_need_no_value(words, expected):
+    assert train_parser().parse_args([*words, "--views", "3"]).cache is expected
+
+
 def test_a_mistyped_option_or_recipe_is_said(capsys):
-    for arguments in (["--epoks", "3"], ["--recipe", "laptob"], ["--epochs", "many"]):
+    for arguments in (["--epoks", "3"], ["--recipe", "laptob"], ["--epochs", "many"], ["--epoch", "3"]):
         with pytest.raises(SystemExit) as ended:
             main(["train", *arguments])
         assert ended.value.code == 2

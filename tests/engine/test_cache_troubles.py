@@ -50,6 +50,7 @@ def test_damaged_files_are_noticed_and_made_again(model, pictures, tmp_path, par
     assert any("damaged" in text and "computed anew" in text for text in notes.said)
     assert torch.equal(cache.tokens(rows).x, x)
     assert torch.equal(cache.tokens(rows).traversal.orders, orders)
+    assert len(list(tmp_path.glob("*/*/*.safetensors"))) == 2, "nothing is left of what belonged to the damaged file"
 
 
 def test_what_cannot_be_opened_is_left_alone(model, pictures, tmp_path):
@@ -175,7 +176,7 @@ def test_its_size_is_told_and_must_fit(model, pictures, tmp_path):
     assert any("48 to compute (0.2 MB more on disk" in text for text in notes.said)
     assert (cache.feature_bytes + cache.order_bytes) * 48 == pytest.approx(stored, rel=0.02)
     kept(opened(tmp_path, small_lite(neighbors=None), notes), pictures, views)
-    assert "48 of them there, 0 to compute, visiting orders of 48 others to find (0.0 MB more" in notes.said[-1]
+    assert "48 of them there, 0 to compute, visiting orders of 48 of those there to find (0.0 MB more" in notes.said[-1]
     with small_disk(tmp_path, "size=64k") as disk, pytest.raises(OSError, match=r"needs 0.2 MB, but only .* free"):
         kept(opened(disk, model), pictures, views)
 

@@ -152,7 +152,10 @@ def test_a_few_broken_pictures_are_left_out_and_listed(tmp_path):
     listed = tmp_path / "run" / "broken.txt"
     assert listed.read_text() == "a/3.png\n"
     with pytest.raises(ValueError, match=r"1 of 32 training pictures cannot be read, more than 0.00%.*a/3.png"):
-        train(replace(config, max_broken=0.0, output=str(tmp_path / "strict")))
+        train(strict := replace(config, max_broken=0.0, output=str(tmp_path / "strict")))
+    (tmp_path / "data" / "a" / "3.png").unlink()
+    train(strict)
+    assert not (tmp_path / "strict" / "broken.txt").exists(), "of the run before, which came to nothing"
 
 
 def test_one_class_is_no_task(tmp_path):

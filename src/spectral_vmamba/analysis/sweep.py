@@ -74,7 +74,7 @@ class Sweep:
 def sweep_angles(step: float) -> list[float]:
     """0 to below 360° in steps, and the quarter turns in any case."""
     if not 0 < step <= 360:
-        raise ValueError(f"expected a step of 0 to 360 degrees between turns, got {step:g}")
+        raise ValueError(f"expected a step of more than 0 and at most 360 degrees between turns, got {step:g}")
     steps = {round(i * step, 6) for i in range(int(360 / step) + 1)}
     return sorted({angle for angle in steps if angle < 360} | {0.0, 90.0, 180.0, 270.0})
 

@@ -125,7 +125,7 @@ def _show(evaluations, console: Console) -> None:
     for each in evaluations:
         if each.broken:
             some = ", ".join(each.broken[:10]) + (", …" if len(each.broken) > 10 else "")
-            console.print(f"{len(each.broken)} pictures cannot be read and are left out: {some}", markup=False)
+            console.print(f"cannot be read and left out: {len(each.broken):,} of the pictures, {some}", markup=False)
     if not any(each.sweeps for each in evaluations):
         return
     turns = _folding("turned", "corners", "at 0°", "at 90/180/270°", "flips there", "mean", "worst", "least agreement")

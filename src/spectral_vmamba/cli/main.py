@@ -46,6 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description="Rotation-invariant vision with Spectral VMamba.",
         version=__version__,
         formatter_class=Teaching,
+        allow_abbrev=False,
     )
     subcommands = parser.add_subcommands(required=True, metavar="COMMAND")
     for name, module in _COMMANDS.items():

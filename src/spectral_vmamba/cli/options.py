@@ -9,6 +9,7 @@ from typing import Any
 from docstring_parser import parse_from_object
 from jsonargparse import (
     ActionConfigFile,  # pyright: ignore[reportPrivateImportUsage]
+    ActionYesNo,  # pyright: ignore[reportPrivateImportUsage]
     ArgumentParser,
     DefaultHelpFormatter,
     Namespace,
@@ -33,7 +34,10 @@ def add_fields(parser: ArgumentParser, kind: type, prefix: str = "") -> None:
         default = field.default_factory() if field.default_factory is not MISSING else field.default
         name = f"--{prefix}{field.name}".replace("_", "-")
         text = " ".join(texts.get(field.name, "").split()) or field.name.replace("_", " ")
-        group.add_argument(name, type=field.type, default=default, help=text)
+        if field.type is bool:
+            group.add_argument(name, action=ActionYesNo(no_prefix="no-"), nargs="?", default=default, help=text)
+        else:
+            group.add_argument(name, type=field.type, default=default, help=text)
     for field in nested:
         add_fields(parser, field.type, prefix=f"{field.name}.")  # pyright: ignore[reportArgumentType]
 

@@ -39,6 +39,8 @@ def run(config: Namespace) -> int:
 
     if config.top < 1:
         raise ValueError(f"expected --top of at least 1, got {config.top}")
+    if config.sheet:
+        Path(config.sheet).parent.mkdir(parents=True, exist_ok=True)
     index = open_index(config.embeddings, config.device)
     errors = Console(stderr=True)
     names, vectors, failed = [], [], False

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from spectral_vmamba.data.pictures import Pictures
-from spectral_vmamba.engine.run_folder import RunFolder
+from spectral_vmamba.engine.run_folder import BROKEN, RunFolder
 
 
 class BrokenPictures:
@@ -19,11 +19,11 @@ class BrokenPictures:
         for i in new:
             self.note(f"cannot be read, left out: {self.pictures.names[i]}")
         names = [self.pictures.names[i] for i in sorted(self.found)]
-        self.folder.write_text("broken.txt", "\n".join(names) + "\n")
+        self.folder.write_text(BROKEN, "\n".join(names) + "\n")
         if len(names) > self.largest_share * len(self.pictures):
             more = f" and {len(names) - 10} more" if len(names) > 10 else ""
             raise ValueError(
                 f"{len(names)} of {len(self.pictures)} training pictures cannot be read, more than "
-                f"{self.largest_share:.2%} : {', '.join(names[:10])}{more}; "
-                f"all in {self.folder.path / 'broken.txt'}. Remove them, or allow more by --max-broken"
+                f"{self.largest_share:.2%}: {', '.join(names[:10])}{more}; "
+                f"all in {self.folder.path / BROKEN}. Remove them, or allow more by --max-broken"
             )

@@ -11,6 +11,7 @@ from spectral_vmamba.engine.checkpoint import Checkpoint, CheckpointError, load_
 from spectral_vmamba.engine.config import TrainConfig
 from spectral_vmamba.engine.files import remove_leftovers, write_text
 
+BROKEN = "broken.txt"
 # Settings that do not change what is learned, and so may change when a run goes on.
 _FREE = ("output", "tracker", "save_minutes", "workers", "cache_folder")
 
@@ -45,6 +46,10 @@ class RunFolder:
         self.write_text(
             "config.yaml", yaml.safe_dump(_as_stored(config.as_dict()), sort_keys=False, allow_unicode=True)
         )
+
+    def forget_broken(self) -> None:
+        """The list of an earlier run that came to nothing."""
+        (self.path / BROKEN).unlink(missing_ok=True)
 
     def write_text(self, name: str, text: str) -> None:
         """Whole or not at all, as checkpoints are."""

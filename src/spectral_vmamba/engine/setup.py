@@ -70,6 +70,8 @@ def set_up(config: TrainConfig, folder: RunFolder, reporter: Reporter, checkpoin
     keep_group(forward)
     if accelerator.is_main_process:
         folder.write_settings(config)
+        if checkpoint is None:
+            folder.forget_broken()
     return Setup(
         accelerator,
         train,

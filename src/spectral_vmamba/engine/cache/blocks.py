@@ -31,8 +31,8 @@ def write_block(folder: Path, name: str, block: Block) -> Block:
 
 def read_blocks(
     folder: Path, known: Container[str], note: Callable[[str], None], progress: Progress, told: str
-) -> dict[str, Block]:
-    """All whole blocks by name, but for those that are known, mapped into memory.
+) -> tuple[dict[str, Block], list[str]]:
+    """All whole blocks by name, but for those that are known, mapped into memory; and the names of damaged ones.
 
     Damaged ones are removed, with a note: they can be made again. Those that cannot be opened are left alone. Others
     may be writing into the same folder.
@@ -41,19 +41,20 @@ def read_blocks(
     remove_leftovers(folder, _SECONDS_TO_WRITE)
     paths = [path for path in sorted(folder.glob("*.safetensors")) if path.stem not in known]
     if not paths:
-        return {}
+        return {}, []
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         read = list(progress(pool.map(_read, paths), told, len(paths)))
-    blocks = {}
+    blocks, damaged = {}, []
     for path, block in zip(paths, read, strict=True):
         if isinstance(block, TensorFileError):
             note(f"{block}; it is computed anew")
             path.unlink(missing_ok=True)
+            damaged.append(path.stem)
         elif isinstance(block, OSError):
             note(f"{path} cannot be opened ({block.strerror or block}), and is left out")
         else:
             blocks[path.stem] = block
-    return blocks
+    return blocks, damaged
 
 
 def _read(path: Path) -> Block | TensorFileError | OSError:

@@ -116,14 +116,18 @@ class FeatureCache:
 
     def refresh(self) -> None:
         """Find what others have written. Damaged files are removed, with a note: their rows are missing then."""
-        added = read_blocks(self.folder / "features", self.features, self.note, self.progress, "checking the cache")
+        told = "checking the cache"
+        added, damaged = read_blocks(self.folder / "features", self.features, self.note, self.progress, told)
+        for name in damaged:
+            for orders in self.folder.glob(f"orders-*/{name}.safetensors"):
+                orders.unlink(missing_ok=True)
         for name, block in added.items():
             self.features[name] = block
             self._enter(name, block)
         if self._is_spectral:
             folder = _orders_folder(self.folder, self.embedding)
             told = "checking the visiting orders"
-            self.orders |= read_blocks(folder, self.orders, self.note, self.progress, told)
+            self.orders |= read_blocks(folder, self.orders, self.note, self.progress, told)[0]
 
     @property
     def _is_spectral(self) -> bool:
@@ -155,7 +159,7 @@ def fixed_embedding(model: nn.Module) -> SpectralEmbedding:
 def cache_root(folder: str | None = None) -> Path:
     """The folder itself if one is given; else below the user's own cache folder."""
     if folder:
-        return Path(folder)
+        return Path(folder).absolute()
     home = os.environ.get("XDG_CACHE_HOME")
     return (Path(home) if home else Path.home() / ".cache") / "spectral_vmamba" / "features"
 

@@ -195,7 +195,7 @@ def _announce(cache: FeatureCache, requests: Sequence[Request], rows: int) -> No
     free = shutil.disk_usage(cache.folder).free
     cache.note(
         f"cache {cache.folder}: {len(keys):,} views, {there:,} of them there, {rows:,} to compute"
-        + (f", visiting orders of {waiting:,} others to find" if waiting else "")
+        + (f", visiting orders of {waiting:,} of those there to find" if waiting else "")
         + (f" ({_bytes(size)} more on disk, {_bytes(free)} free)" if size else "")
     )
     if size > free:
