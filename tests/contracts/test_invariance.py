@@ -141,12 +141,12 @@ class TestTiny:
 
     def test_same_at_initial_weights(self, crops):
         model = build("spectral_vmamba_tiny", False)
-        assert_same_bits(model, crops(8, 224))
-        assert_same_up_to_rounding(without_frame(model), crops(8, 224))
+        assert_same_bits(model, crops(4, 224))
+        assert_same_up_to_rounding(without_frame(model), crops(4, 224))
 
     def test_same_in_float64(self, crops):
         model = build("spectral_vmamba_tiny", True, canonical_frame=False)
-        assert_same_in_float64(model, crops(4, 224))
+        assert_same_in_float64(model, crops(2, 224))
         assert_same_in_float64(model, crops(2, (97, 131)))
 
     @pytest.mark.parametrize("size", OTHER_SIZES, ids=str)

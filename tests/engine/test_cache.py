@@ -177,4 +177,4 @@ def test_it_lies_in_the_users_cache_folder_unless_told(monkeypatch, tmp_path):
     assert cache_root() == tmp_path / "spectral_vmamba" / "features"
     monkeypatch.delenv("XDG_CACHE_HOME")
     assert cache_root().is_relative_to(Path.home() / ".cache")
-    assert cache_root("here") == Path("here")
+    assert cache_root("here") == Path("here").absolute()
