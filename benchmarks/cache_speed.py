@@ -2,7 +2,7 @@
 
     python benchmarks/cache_speed.py aid_128.npz --output results/cache_speed.json
 
-Some of the pictures, four augmented views of each, batches of 128. Runs from the cache and through the stem take turns,
+Some of the images, four augmented views of each, batches of 128. Runs from the cache and through the stem take turns,
 so that a noisy machine hits both alike, and the best epoch of each counts. How busy the processors are is Linux's count
 for the whole machine while the stem computes: let nothing else run.
 """
@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from spectral_vmamba.analysis.environment import measure_environment
 from spectral_vmamba.data.sources import training_data
-from spectral_vmamba.engine import Silent, fit, recipe
+from spectral_vmamba.metrics.environment import measure_environment
+from spectral_vmamba.training import Silent, fit, recipe
 
 VIEWS, VALIDATION = 4, 128
 
@@ -47,24 +47,24 @@ def _jiffies() -> tuple[int, int]:
 
 
 def some_of(data: str, size: int, count: int, folder: Path) -> Path:
-    """A pack of pixels: opening pictures is no part of what is compared."""
+    """A pack of pixels: opening images is no part of what is compared."""
     generator, arrays = np.random.default_rng(0), {}
     parts = zip(("train", "test"), training_data(data), (count, VALIDATION), strict=True)
-    for part, pictures, wanted in parts:
-        chosen = generator.choice(len(pictures), min(wanted, len(pictures)), replace=False)
-        opened = [pictures.opener(int(i)).convert("RGB").resize((size, size)) for i in chosen]
-        arrays |= {f"x_{part}": np.stack([np.asarray(each) for each in opened]), f"y_{part}": pictures.labels[chosen]}
+    for part, images, wanted in parts:
+        chosen = generator.choice(len(images), min(wanted, len(images)), replace=False)
+        opened = [images.opener(int(i)).convert("RGB").resize((size, size)) for i in chosen]
+        arrays |= {f"x_{part}": np.stack([np.asarray(each) for each in opened]), f"y_{part}": images.labels[chosen]}
     np.savez(folder / "some.npz", **arrays)
     return folder / "some.npz"
 
 
 def epochs_of(pack: Path, folder: Path, cached: bool, epochs: int, watch: Watch, **options: Any) -> list[float]:
-    """Pictures per second."""
+    """ImageDataset per second."""
     run = tempfile.mkdtemp(dir=folder)
     settings = {"views": VIEWS, "epochs": epochs, "min_steps": 0, "model_options": options}
     places = {"data": str(pack), "output": run, "cache_folder": str(folder / "cache")}
     config = recipe("lite", **settings, **places, cache=cached)
-    return [round(report.pictures_per_second, 1) for report in fit(config, reporter=watch).history]
+    return [round(report.images_per_second, 1) for report in fit(config, reporter=watch).history]
 
 
 def measure(pack: Path, folder: Path, turns: int, **options: Any) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def measure(pack: Path, folder: Path, turns: int, **options: Any) -> dict[str, A
     return {
         "options": options,
         "filling": filled,
-        "pictures per second": {"from the cache": cached, "through the stem": through},
+        "images per second": {"from the cache": cached, "through the stem": through},
         "ratio": {
             "best": round(max(cached) / max(through), 1),
             "median": round(float(np.median(cached) / np.median(through)), 1),
@@ -87,16 +87,16 @@ def measure(pack: Path, folder: Path, turns: int, **options: Any) -> dict[str, A
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", help="pictures, as `spectral-vmamba train --data` takes them")
+    parser.add_argument("data", help="images, as `spectral-vmamba train --data` takes them")
     parser.add_argument("--output", type=Path, required=True, help="the JSON file to write")
-    parser.add_argument("--pictures", type=int, default=1280)
+    parser.add_argument("--images", type=int, default=1280)
     parser.add_argument("--size", type=int, default=128)
     parser.add_argument("--turns", type=int, default=3, help="runs of each kind")
     parser.add_argument("--rotations", type=int, nargs="+", default=[4, 8], help="RFN angles of the stem")
     settings = parser.parse_args()
     results = []
     with tempfile.TemporaryDirectory() as name:
-        pack = some_of(settings.data, settings.size, settings.pictures, Path(name))
+        pack = some_of(settings.data, settings.size, settings.images, Path(name))
         for rotations in settings.rotations:
             results.append(measure(pack, Path(name), settings.turns, rotations=rotations))
             print(json.dumps(results[-1], indent=1), flush=True)

@@ -3,8 +3,8 @@
     python benchmarks/transfer.py aid_128.npz --output results/aid --seeds 0 1 2
 
 Everything learns from, and is measured on, what the frozen stem says, kept in a cache that all runs share. Two
-protocols: `upright` (one plain view of every picture, the paper's) and `turned` (eight views: flips, crops, colours,
-turns). The averaged weights of the last epoch are measured: nothing is chosen by the pictures that are measured.
+protocols: `upright` (one plain view of every image, the paper's) and `turned` (eight views: flips, crops, colors,
+turns). The averaged weights of the last epoch are measured: nothing is chosen by the images that are measured.
 Finished runs are kept in the output folder, so that a second call goes on. Writes results.json and results.md.
 """
 
@@ -20,11 +20,13 @@ import numpy as np
 import torch
 from rich.console import Console
 
-from spectral_vmamba.analysis.environment import measure_environment
-from spectral_vmamba.analysis.sweep import FILLS, Sweep, gathered_sweep, sweep_angles
 from spectral_vmamba.data.sources import training_data
-from spectral_vmamba.engine import Bars, TrainConfig, evaluate, fit, load, recipe
-from spectral_vmamba.engine.cache import Kept, augmented_views, fixed_embedding, kept_views, open_cache, turned_views
+from spectral_vmamba.features import CachedDataset, augmented_views, frozen_tokenizer, open_cache, turned_views
+from spectral_vmamba.inference import evaluate, load
+from spectral_vmamba.inference.cached_evaluation import kept_views
+from spectral_vmamba.metrics.environment import measure_environment
+from spectral_vmamba.metrics.rotation import FILLS, Sweep, gathered_sweep, sweep_angles
+from spectral_vmamba.training import Bars, TrainConfig, fit, recipe
 
 PLAIN = {
     "crop_scale": (1.0, 1.0),
@@ -94,7 +96,7 @@ def measured(arguments: argparse.Namespace, config: TrainConfig, variant: str, p
 
 
 def linear(arguments: argparse.Namespace, config: TrainConfig, protocol: str) -> list[Result]:
-    """Logistic regression on mean-pooled features; its weight decay chosen by cross-validation on training pictures."""
+    """Logistic regression on mean-pooled features; its weight decay chosen by cross-validation on training images."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import GridSearchCV, GroupKFold
     from sklearn.pipeline import make_pipeline
@@ -103,12 +105,12 @@ def linear(arguments: argparse.Namespace, config: TrainConfig, protocol: str) ->
     began = time.monotonic()
     predictor = load(Path(config.output) / "last.safetensors", "ema")
     train, val = training_data(config.data, config.val_data, config.val_fraction, config.seed)
-    cache = open_cache(Path(arguments.cache), fixed_embedding(predictor.model), predictor.preprocessing)
+    cache = open_cache(Path(arguments.cache), frozen_tokenizer(predictor.model), predictor.preprocessing)
     views = augmented_views(config.augment, predictor.preprocessing, config.kept_views)
     kept = kept_views(cache, train, views, arguments.workers)
     pooled = np.concatenate([_pooled(kept, view) for view in range(config.kept_views)])
     labels = np.tile(train.labels, config.kept_views)
-    groups = np.tile(np.arange(len(train)), config.kept_views)  # views of a picture stay together
+    groups = np.tile(np.arange(len(train)), config.kept_views)  # views of a image stay together
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=500))
     search = GridSearchCV(
         model, {"logisticregression__C": [0.01, 0.1, 1.0]}, cv=GroupKFold(3), n_jobs=arguments.workers
@@ -123,7 +125,7 @@ def linear(arguments: argparse.Namespace, config: TrainConfig, protocol: str) ->
     return results
 
 
-def _pooled(kept: Kept, view: int) -> np.ndarray:
+def _pooled(kept: CachedDataset, view: int) -> np.ndarray:
     return np.concatenate([batch.tokens.x.mean(1).numpy() for batch in kept.batches(512, view=view)])
 
 

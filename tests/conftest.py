@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from spectral_vmamba.data import normalise, photograph_crops, resize
+from spectral_vmamba.data import normalize, photograph_crops, resize
 
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
@@ -13,13 +13,13 @@ def _seeded():
 
 @pytest.fixture(scope="session")
 def crops():
-    """crops(count, size) → normalised windows of real photographs; below 64 px they are scaled-down 224-px ones."""
+    """crops(count, size) → normalized windows of real photographs; below 64 px they are scaled-down 224-px ones."""
 
     def make(count: int, size: int | tuple[int, int]) -> torch.Tensor:
         if isinstance(size, int) and size < 64:
             pixels = resize(photograph_crops(count, 224), size)
         else:
             pixels = photograph_crops(count, size).float()
-        return normalise(pixels, *IMAGENET)
+        return normalize(pixels, *IMAGENET)
 
     return make

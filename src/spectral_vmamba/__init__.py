@@ -1,5 +1,6 @@
 """Spectral VMamba: rotation-invariant vision on CPU and GPU. Importing it registers its models with timm."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from spectral_vmamba._version import __version__
@@ -9,28 +10,44 @@ from spectral_vmamba.ops.spectral import spectral_traversal
 from spectral_vmamba.ops.traversal import Traversal
 
 if TYPE_CHECKING:
-    from spectral_vmamba.engine import TrainConfig, certify, evaluate, fit, load, recipe
+    from spectral_vmamba.inference import certify, evaluate, load, load_timm
+    from spectral_vmamba.retrieval import EmbedConfig, embed, search
+    from spectral_vmamba.testing import rotation_gap
+    from spectral_vmamba.training import OptimizerConfig, TrainConfig, fit, recipe
 
-_ENGINE = ("TrainConfig", "certify", "evaluate", "fit", "load", "recipe")
+# Imported on first use: they need more packages than the backbone does.
+_LAZY = {
+    "EmbedConfig": "retrieval",
+    "OptimizerConfig": "training",
+    "TrainConfig": "training",
+    "certify": "inference",
+    "embed": "retrieval",
+    "evaluate": "inference",
+    "fit": "training",
+    "load": "inference",
+    "load_timm": "inference",
+    "recipe": "training",
+    "rotation_gap": "testing",
+    "search": "retrieval",
+}
 
 
 def __getattr__(name: str):
-    """Training and its kin are imported when they are used: they need the extra `train`."""
-    if name in _ENGINE:
-        from spectral_vmamba import engine
-
-        return getattr(engine, name)
+    if name in _LAZY:
+        return getattr(import_module(f"spectral_vmamba.{_LAZY[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def info():
     """Versions, backends and why one is missing, as `spectral-vmamba info` prints them."""
-    from spectral_vmamba.analysis.environment import measure_environment
+    from spectral_vmamba.metrics.environment import measure_environment
 
     return measure_environment()
 
 
 __all__ = [
+    "EmbedConfig",
+    "OptimizerConfig",
     "SpectralConfig",
     "SpectralVMamba",
     "TrainConfig",
@@ -38,12 +55,16 @@ __all__ = [
     "__version__",
     "certify",
     "create_model",
+    "embed",
     "evaluate",
     "fit",
     "info",
     "list_models",
     "load",
+    "load_timm",
     "recipe",
+    "rotation_gap",
+    "search",
     "selective_scan",
     "spectral_traversal",
 ]

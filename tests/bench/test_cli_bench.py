@@ -35,7 +35,7 @@ def test_help_teaches(capsys):
         assert word in out
 
 
-def test_writes_numbers_and_pictures(tmp_path, capsys):
+def test_writes_numbers_and_images(tmp_path, capsys):
     arguments = ["--quick", "--only", "scan", "limits", "--threads", "1", "-o", str(tmp_path / "results")]
     assert main(["bench", *arguments]) == 0
     out = capsys.readouterr().out

@@ -5,7 +5,7 @@ import torch
 
 from spectral_vmamba.bench import scan_peers
 from spectral_vmamba.ops.selective_scan import selective_scan
-from tests.ops.scan_inputs import NAMES, leaves, scan_inputs
+from tests.support.scan_inputs import NAMES, leaves, scan_inputs
 
 PEERS = {"torch loop": scan_peers.torch_loop, "HF slow path": scan_peers.slow_path, "mambapy": scan_peers.mambapy_scan}
 SIZES = [{"l": 9, "d": 5, "k": 4, "g": 4}, {"l": 16, "d": 3, "k": 4, "g": 2}, {"l": 7, "d": 4, "k": 8, "g": 8, "n": 3}]

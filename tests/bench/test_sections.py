@@ -16,7 +16,7 @@ from spectral_vmamba.bench.replay import record_products, replay
 from spectral_vmamba.bench.scan import LARGEST_BYTES, LIVE_COPIES, PASSES, PATHS, fitting_batch
 from spectral_vmamba.bench.settings import Settings
 from spectral_vmamba.layers import s6 as s6_module
-from spectral_vmamba.ops.spectral import affinity, normalised_laplacian
+from spectral_vmamba.ops.spectral import affinity, normalized_laplacian
 
 
 @pytest.fixture(autouse=True)
@@ -29,11 +29,11 @@ def _one_thread():
 
 @pytest.fixture(scope="module")
 def laplacian():
-    return eigen_peers.normalised_laplacian(csr_array(affinity(photograph_features(64, 1, 0).double(), 5)[0].numpy()))
+    return eigen_peers.normalized_laplacian(csr_array(affinity(photograph_features(64, 1, 0).double(), 5)[0].numpy()))
 
 
 def test_sparse_laplacian_is_ours(laplacian):
-    expected, _ = normalised_laplacian(affinity(photograph_features(64, 1, 0).double(), 5))
+    expected, _ = normalized_laplacian(affinity(photograph_features(64, 1, 0).double(), 5))
     np.testing.assert_allclose(laplacian.toarray(), expected[0].numpy(), atol=1e-15)
 
 

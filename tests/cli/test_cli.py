@@ -41,9 +41,9 @@ def test_info(capsys):
 
 
 def test_models_prints_one_table(capsys, monkeypatch):
-    monkeypatch.setattr("spectral_vmamba.analysis.catalogue.TIMM_MODELS", {})
+    monkeypatch.setattr("spectral_vmamba.metrics.catalog.TIMM_MODELS", {})
     names = {"VMamba": ["vmamba_tiny"], "Vim": ["vim_tiny"], "Spectral VMamba": ["spectral_vmamba_tiny"]}
-    monkeypatch.setattr("spectral_vmamba.analysis.catalogue.FAMILIES", names)
+    monkeypatch.setattr("spectral_vmamba.metrics.catalog.FAMILIES", names)
     assert main(["models", "--num-classes", "100"]) == 0
     out = capsys.readouterr().out
     for fact in ("29,556,964", "6,974,308", "203,988,068", "3.904", "8.112", "quarter turns", "authors count"):
@@ -75,9 +75,9 @@ def test_traversal_draws(photo, tmp_path, capsys, angle):
     out = capsys.readouterr().out
     assert ("100.00% of the visiting steps unchanged" in out) == (angle == "90")
     assert str(output) in out
-    picture = np.asarray(Image.open(output))
-    assert min(picture.shape[:2]) > 300
-    assert picture.std() > 10
+    image = np.asarray(Image.open(output))
+    assert min(image.shape[:2]) > 300
+    assert image.std() > 10
 
 
 def test_traversal_options(photo, tmp_path):
@@ -109,7 +109,7 @@ def test_traversal_options(photo, tmp_path):
 )
 def test_bad_input_is_one_clear_line(photo, tmp_path, capsys, arguments, message):
     text = tmp_path / "text.png"
-    text.write_text("not a picture")
+    text.write_text("not a image")
     arguments = [a.format(text=text, photo=photo) for a in arguments]
     assert main(["traversal", *arguments]) == 1
     assert message in capsys.readouterr().err

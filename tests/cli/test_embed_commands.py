@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from spectral_vmamba.cli import main
-from tests.engine.collections_of_pictures import write_photographs
+from tests.support.image_folders import write_photographs
 
 SMALL = ["--image-size", "64"]
 
@@ -31,21 +31,21 @@ def embeddings(photos, tmp_path_factory):
 def test_embed_says_what_it_did_and_does_it_once(photos, embeddings, capsys):
     arguments = ["embed", str(photos), "-o", str(embeddings), *SMALL]
     assert main([*arguments, "--shard-size", "3"]) == 0
-    assert f"8 pictures, vectors of length 224, all there already, in {embeddings}" in capsys.readouterr().out
+    assert f"8 images, vectors of length 224, all there already, in {embeddings}" in capsys.readouterr().out
     assert main(arguments) == 1
     assert "shard_size 3 (now 4096)" in capsys.readouterr().err
 
 
-def test_broken_pictures_end_with_1(photos, tmp_path, capsys, monkeypatch):
-    (tmp_path / "bad.png").write_bytes(b"no picture")
+def test_broken_images_end_with_1(photos, tmp_path, capsys, monkeypatch):
+    (tmp_path / "bad.png").write_bytes(b"no image")
     names = [str(photos / "even"), str(tmp_path / "bad.png"), str(tmp_path / "*.gif")]
     monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(names) + "\n"))
     assert main(["embed", "-", "-o", str(tmp_path / "out"), "--format", "npy", *SMALL]) == 1
     said = capsys.readouterr()
-    assert "4 pictures, vectors of length 224" in said.out
-    assert "pictures/s" in said.out
+    assert "4 images, vectors of length 224" in said.out
+    assert "images/s" in said.out
     assert "bad.png cannot be read as an image" in said.err
-    assert "2 pictures cannot be read; all are in" in said.err
+    assert "2 images cannot be read; all are in" in said.err
     assert np.load(tmp_path / "out" / "vectors.npy").shape == (4, 224)
     assert len((tmp_path / "out" / "broken.txt").read_text().splitlines()) == 2
 
@@ -69,7 +69,7 @@ def test_search_prints_tables_json_and_csv(photos, embeddings, tmp_path, capsys)
 
 
 def test_search_answers_the_others_when_some_are_broken(photos, embeddings, tmp_path, capsys):
-    (tmp_path / "bad.png").write_bytes(b"no picture")
+    (tmp_path / "bad.png").write_bytes(b"no image")
     names = [str(tmp_path / "bad.png"), str(tmp_path / "none.png"), str(photos / "odd" / "01.png")]
     assert main(["search", str(embeddings), *names, "--format", "jsonl", "--top", "1"]) == 1
     said = capsys.readouterr()

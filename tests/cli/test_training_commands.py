@@ -14,10 +14,10 @@ from PIL import Image
 
 from spectral_vmamba.cli import main
 from spectral_vmamba.cli.train import parser as train_parser
-from spectral_vmamba.data.digits import digits
-from spectral_vmamba.engine.config import TrainConfig
-from spectral_vmamba.engine.recipes import recipe, recipes
-from tests.disks import fill, small_disk
+from spectral_vmamba.data.readers.digits import digits
+from spectral_vmamba.training.recipes import recipe, recipes
+from spectral_vmamba.training.train_config import TrainConfig
+from tests.support.disks import fill, small_disk
 
 SMALL = ["--model-options", '{"widths": [8, 16], "depths": [1, 1]}', "--tracker", "none", "--device", "cpu"]
 
@@ -26,11 +26,11 @@ SMALL = ["--model-options", '{"widths": [8, 16], "depths": [1, 1]}', "--tracker"
 def folder(tmp_path_factory):
     """200 digits as PNG files, one folder a class."""
     root = tmp_path_factory.mktemp("photos")
-    pictures = digits()
+    images = digits()
     for i in range(200):
-        path = root / f"digit {pictures.classes[pictures.labels[i]]}" / f"{i}.png"
+        path = root / f"digit {images.classes[images.labels[i]]}" / f"{i}.png"
         path.parent.mkdir(exist_ok=True)
-        pictures.opener(i).save(path)
+        images.opener(i).save(path)
     return root
 
 
@@ -56,7 +56,7 @@ def run(folder, tmp_path_factory):
 def test_the_recipes_say_what_they_are_for():
     assert set(recipes()) == {"paper", "laptop", "digits", "lite"}
     paper = recipe("paper")
-    assert (paper.augment, paper.optimiser) == (TrainConfig().augment, TrainConfig().optimiser)
+    assert (paper.augment, paper.optimizer) == (TrainConfig().augment, TrainConfig().optimizer)
     assert (paper.epochs, paper.batch_size, paper.ema) == (300, 128, 0.9999)
 
 
@@ -66,7 +66,7 @@ def test_options_override_recipes(run):
     stored = yaml.safe_load((run / "config.yaml").read_text())
     assert stored["epochs"] == 2
     assert stored["augment"]["turn"] == 45
-    assert stored["optimiser"]["warmup_epochs"] == 2
+    assert stored["optimizer"]["warmup_epochs"] == 2
 
 
 def test_train_says_how_to_go_on(folder, tmp_path, capsys):
@@ -74,21 +74,21 @@ def test_train_says_how_to_go_on(folder, tmp_path, capsys):
     arguments = ["train", "--recipe", "laptop", "--data", str(folder), "--output", output, "--epochs", "1", *SMALL]
     assert main([*arguments, "--workers", "0"]) == 0
     out = capsys.readouterr().out
-    for fact in ("160 pictures of 10 classes", "img/s", "waiting for pictures", f"evaluate {output} --rotations 15"):
+    for fact in ("160 images of 10 classes", "img/s", "waiting for images", f"evaluate {output} --rotations 15"):
         assert fact in out
     assert main(arguments) == 1
     assert "already holds a run" in capsys.readouterr().err
     assert main([*arguments, "--resume"]) == 0
 
 
-def test_evaluate_writes_numbers_and_a_picture(run, folder, tmp_path, capsys):
+def test_evaluate_writes_numbers_and_a_image(run, folder, tmp_path, capsys):
     where = ["--data", str(folder), "--rotations", "90", "--fill", "black", "disk", "-o", str(tmp_path)]
     assert main(["evaluate", str(run), *where]) == 0
     out = capsys.readouterr().out
     for fact in ("top-1", "calibration error", "averaged", "raw", "disk", "0/0/0"):
         assert fact in out
     numbers = json.loads((tmp_path / "evaluation.json").read_text())
-    assert numbers[0]["scores"]["pictures"] == 40, "of the data a run learned from, only what it validated on"
+    assert numbers[0]["scores"]["images"] == 40, "of the data a run learned from, only what it validated on"
     assert len(numbers[0]["sweeps"]) == 2
     assert Image.open(tmp_path / "rotations.png").size[0] > 500
 
@@ -96,18 +96,18 @@ def test_evaluate_writes_numbers_and_a_picture(run, folder, tmp_path, capsys):
 def test_certify(run, folder, capsys):
     assert main(["certify", str(run), "--data", str(folder)]) == 0
     out = capsys.readouterr().out
-    assert "200 pictures" in out
+    assert "200 images" in out
     assert "flipped predictions: 0" in out
     assert "the promise holds" in out
 
 
-def test_certify_takes_pictures_without_classes(run, folder, tmp_path, capsys):
+def test_certify_takes_images_without_classes(run, folder, tmp_path, capsys):
     for i, path in enumerate(sorted(folder.rglob("*.png"))[:5]):
         (tmp_path / f"{i}.png").write_bytes(path.read_bytes())
-    (tmp_path / "bad.png").write_bytes(b"no picture")
+    (tmp_path / "bad.png").write_bytes(b"no image")
     assert main(["certify", str(run), "--data", str(tmp_path)]) == 0
     out = capsys.readouterr().out
-    assert "5 pictures" in out
+    assert "5 images" in out
     assert "1 more could not be read" in out
 
 
@@ -162,7 +162,7 @@ def test_predict_from_standard_input(run, folder, capsys, monkeypatch):
 
 
 def test_predict_answers_the_others_when_some_are_broken(run, folder, tmp_path, capsys):
-    (tmp_path / "bad.png").write_bytes(b"no picture")
+    (tmp_path / "bad.png").write_bytes(b"no image")
     good = str(folder / "digit 0" / "0.png")
     names = [str(tmp_path / "bad.png"), good, str(tmp_path / "none.png"), "https://localhost/x.png"]
     assert main(["predict", str(run), *names, "--format", "jsonl"]) == 1
@@ -176,7 +176,7 @@ def test_split_is_the_papers_protocol(folder, tmp_path, capsys):
     table = tmp_path / "t.csv"
     counts = ["--train-per-class", "10", "--val-per-class", "5"]
     assert main(["split", str(folder), *counts, "--output", str(table)]) == 0
-    assert "100 pictures to train on and 50 to validate on, 10 classes" in capsys.readouterr().out
+    assert "100 images to train on and 50 to validate on, 10 classes" in capsys.readouterr().out
     rows = list(csv.DictReader(table.open()))
     assert sum(row["split"] == "train" for row in rows) == 100
     assert all((tmp_path / row["path"]).exists() for row in rows)
@@ -248,7 +248,7 @@ def test_a_read_only_folder_is_said_before_any_work(folder, tmp_path):
         assert "cannot write to the output folder" in done.stderr
 
 
-def test_a_picture_of_noise_is_still_a_picture(run, tmp_path):
+def test_a_image_of_noise_is_still_a_image(run, tmp_path):
     noise = np.random.default_rng(0).integers(0, 255, (300, 200, 3), np.uint8)
     Image.fromarray(noise).save(tmp_path / "n.jpg")
     assert main(["predict", str(run), str(tmp_path / "n.jpg")]) == 0

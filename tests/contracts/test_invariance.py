@@ -1,4 +1,4 @@
-"""The promise: turning a picture by quarter turns does not change the answer. On real photographs.
+"""The promise: turning a image by quarter turns does not change the answer. On real photographs.
 
 "Active" scans (Δ bias 0, x_proj × 8) mix strongly; at the initial weights a token hardly hears of the others and a
 wrong order would go unnoticed. Tolerances: with the canonical frame the same bits; without it float32 rounding, of
@@ -60,9 +60,9 @@ def active_tiny():
 
 def without_frame(model):
     """The same network, weights shared, with the canonical frame off."""
-    clone, embedding = copy(model), copy(model.embedding)
-    embedding.config = replace(model.config, canonical_frame=False)
-    clone._modules = {**model._modules, "embedding": embedding}
+    clone, tokenizer = copy(model), copy(model.tokenizer)
+    tokenizer.config = replace(model.config, canonical_frame=False)
+    clone._modules = {**model._modules, "tokenizer": tokenizer}
     return clone
 
 
@@ -114,7 +114,7 @@ class TestNano:
     [(97, 131), (9, 200), *(pytest.param(size, marks=pytest.mark.slow) for size in OTHER_SIZES[:2])],
     ids=str,
 )
-def test_nano_on_large_and_odd_pictures(crops, size):
+def test_nano_on_large_and_odd_images(crops, size):
     images = crops(4, size)
     assert_same_bits(build("spectral_vmamba_nano", True), images)
     assert_same_up_to_rounding(build("spectral_vmamba_nano", True, canonical_frame=False), images)
@@ -255,7 +255,7 @@ class TestTheTestCanFail:
 
     def test_no_rfn(self, crops):
         model = build("spectral_vmamba_nano", True, canonical_frame=False, rotations="none")
-        assert model.embedding.rfn.rotations is None
+        assert model.tokenizer.rfn.rotations is None
         assert max(gap.max_difference for gap in rotation_gap(model, crops(12, 32))) > 1e-2
 
     def test_signs_by_the_first_raster_entry(self, crops, monkeypatch):

@@ -10,7 +10,7 @@ from timm.optim import param_groups_layer_decay, param_groups_weight_decay
 from spectral_vmamba.models import timm
 from spectral_vmamba.models.positions import apart
 from spectral_vmamba.testing import activate_scan
-from tests.contracts.models import (
+from tests.support.models import (
     KINDS,
     ONE_OF_EACH,
     build,
@@ -225,7 +225,7 @@ def test_exports_with_a_dynamic_batch(name):
 
 
 @every_model
-def test_optimiser_groups(name):
+def test_optimizer_groups(name):
     model = build(name, **({"radius_embedding": True} if is_spectral(name) else {}))
     undecayed = model.no_weight_decay()
     kept = ("A_log", ".D", "dt_bias", "pos_embed", "cls_token", "radius.table")

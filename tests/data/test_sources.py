@@ -1,4 +1,4 @@
-"""Every way to name pictures, and what is wrong with some."""
+"""Every way to name images, and what is wrong with some."""
 
 import csv
 import gzip
@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from spectral_vmamba.data.digits import digits
-from spectral_vmamba.data.packs import of_pixels
+from spectral_vmamba.data.readers.digits import digits
+from spectral_vmamba.data.readers.npz import of_pixels
 from spectral_vmamba.data.sources import read_source, training_data, validation_data
 from spectral_vmamba.data.splits import split_counts, split_fraction
 
 
-def picture(shade: int, size: int = 8) -> Image.Image:
+def image(shade: int, size: int = 8) -> Image.Image:
     return Image.fromarray(np.full((size, size, 3), shade, np.uint8))
 
 
@@ -23,12 +23,12 @@ def folder_of(root, counts: dict[str, int], shade: int = 0) -> None:
     for name, count in counts.items():
         (root / name).mkdir(parents=True)
         for i in range(count):
-            picture(shade + i).save(root / name / f"{i}.png")
+            image(shade + i).save(root / name / f"{i}.png")
 
 
 def png(shade: int) -> bytes:
     stream = io.BytesIO()
-    picture(shade).save(stream, "PNG")
+    image(shade).save(stream, "PNG")
     return stream.getvalue()
 
 
@@ -44,7 +44,7 @@ def test_one_folder_a_class_is_divided_by_a_seeded_fraction(tmp_path):
     assert again.names == train.names != other.names
 
 
-def test_pictures_open_by_their_number(tmp_path):
+def test_images_open_by_their_number(tmp_path):
     folder_of(tmp_path, {"a": 3, "b": 3}, shade=40)
     train, _ = training_data(str(tmp_path), val_fraction=0.4)
     for i, name in enumerate(train.names):
@@ -78,7 +78,7 @@ def test_tables_name_paths_labels_and_splits(tmp_path):
     assert np.asarray(val.opener(1)).mean() == 3
 
 
-def test_a_missing_file_of_a_table_is_a_broken_picture(tmp_path):
+def test_a_missing_file_of_a_table_is_a_broken_image(tmp_path):
     (tmp_path / "t.csv").write_text("path,label\nnone.png,a\n")
     with pytest.raises(ValueError, match=r"no image file at .*none.png"):
         read_source(str(tmp_path / "t.csv"))["all"].opener(0)
@@ -88,7 +88,7 @@ def test_a_missing_file_of_a_table_is_a_broken_picture(tmp_path):
     ("text", "message"),
     [
         ("file,label\n", "path,label"),
-        ("path,label\n", "lists no pictures"),
+        ("path,label\n", "lists no images"),
         ("path,label\na.png,\n", "no label for a.png"),
     ],
 )
@@ -113,17 +113,17 @@ def test_packs_of_files(tmp_path):
 
 
 def test_packs_of_sheets(tmp_path):
-    """Picture i of a sheet is in row i // 100, column i % 100."""
+    """ImageLike i of a sheet is in row i // 100, column i % 100."""
     numbers = np.arange(10_000, dtype=np.uint32).reshape(100, 100)
     sheet = np.stack([numbers % 256, numbers // 256, numbers * 0], axis=2).astype(np.uint8).repeat(2, 0).repeat(2, 1)
     stream = io.BytesIO()
     Image.fromarray(sheet).save(stream, "PNG")
     labels = np.arange(10_000) % 10
     np.savez(tmp_path / "s.npz", sheet0=np.frombuffer(stream.getvalue(), np.uint8), label=labels)
-    pictures = read_source(str(tmp_path / "s.npz"))["all"]
-    assert len(pictures) == 10_000
-    assert np.asarray(pictures.opener(4321)).shape == (2, 2, 3)
-    assert np.asarray(pictures.opener(4321))[0, 0].tolist() == [4321 % 256, 4321 // 256, 0]
+    images = read_source(str(tmp_path / "s.npz"))["all"]
+    assert len(images) == 10_000
+    assert np.asarray(images.opener(4321)).shape == (2, 2, 3)
+    assert np.asarray(images.opener(4321))[0, 0].tolist() == [4321 % 256, 4321 // 256, 0]
 
 
 def test_packs_of_pixels(tmp_path):
@@ -148,9 +148,9 @@ def test_shards_are_read_at_random(tmp_path):
                     member = tarfile.TarInfo(f"{shard}{i}.{suffix}")
                     member.size = len(content)
                     archive.addfile(member, io.BytesIO(content))
-    pictures = read_source(f"wds/{tmp_path}/part-{{00..01}}.tar")["all"]
-    assert pictures.labels.tolist() == [0, 1, 2, 0, 1, 2]
-    assert [np.asarray(pictures.opener(i)).mean() for i in (4, 0, 5)] == [11, 0, 12]
+    images = read_source(f"wds/{tmp_path}/part-{{00..01}}.tar")["all"]
+    assert images.labels.tolist() == [0, 1, 2, 0, 1, 2]
+    assert [np.asarray(images.opener(i)).mean() for i in (4, 0, 5)] == [11, 0, 12]
     assert len(read_source(f"wds/{tmp_path}/part-*.tar")["all"]) == 6
 
 
@@ -165,7 +165,7 @@ def test_torchvision_data_sets_by_name(tmp_path, monkeypatch):
         for kind, content in (("images-idx3", images), ("labels-idx1", labels)):
             (raw / f"{part}-{kind}-ubyte").write_bytes(content)
             (raw / f"{part}-{kind}-ubyte.gz").write_bytes(gzip.compress(content))
-    monkeypatch.setattr("spectral_vmamba.data.named._HOME", tmp_path)
+    monkeypatch.setattr("spectral_vmamba.data.readers.timm_datasets._HOME", tmp_path)
     train, val = training_data("torch/mnist")
     assert (len(train), len(val), len(train.classes)) == (4, 2, 10)
     assert np.asarray(train.opener(3)).mean() == 3
@@ -173,10 +173,10 @@ def test_torchvision_data_sets_by_name(tmp_path, monkeypatch):
 
 
 def test_the_digits_come_with_the_package():
-    pictures = digits()
-    assert len(pictures) == 1797
-    assert pictures.classes == tuple("0123456789")
-    shades = np.asarray(pictures.opener(0))
+    images = digits()
+    assert len(images) == 1797
+    assert images.classes == tuple("0123456789")
+    shades = np.asarray(images.opener(0))
     assert shades.shape == (8, 8, 3)
     assert shades.max() > 200
 
@@ -191,14 +191,14 @@ def test_another_source_to_validate_on(tmp_path):
 
 
 @pytest.mark.parametrize("make", ["empty", "missing", "text"])
-def test_no_pictures_is_an_error_that_says_what_was_expected(tmp_path, make):
+def test_no_images_is_an_error_that_says_what_was_expected(tmp_path, make):
     path = tmp_path / make
     if make == "empty":
         path.mkdir()
         with pytest.raises(ValueError, match="one folder for every class"):
             read_source(str(path))
     elif make == "missing":
-        with pytest.raises(FileNotFoundError, match="expected a folder of pictures"):
+        with pytest.raises(FileNotFoundError, match="expected a folder of images"):
             read_source(str(path))
     else:
         path.write_text("hello")
@@ -208,18 +208,18 @@ def test_no_pictures_is_an_error_that_says_what_was_expected(tmp_path, make):
 
 def test_the_mini_imagenet_protocol():
     """So many of every class, none in both parts, the same for the same seed."""
-    pictures = of_pixels(np.zeros((60, 1, 1)), np.arange(60) % 3, "p")
-    train, val = split_counts(pictures, 10, 5, seed=0)
+    images = of_pixels(np.zeros((60, 1, 1)), np.arange(60) % 3, "p")
+    train, val = split_counts(images, 10, 5, seed=0)
     assert np.bincount(train.labels).tolist() == [10, 10, 10]
     assert np.bincount(val.labels).tolist() == [5, 5, 5]
     assert not set(train.names) & set(val.names)
-    assert split_counts(pictures, 10, 5, seed=0)[0].names == train.names
-    with pytest.raises(ValueError, match="3 classes have fewer than 30 pictures: 0 has 20"):
-        split_counts(pictures, 20, 10, seed=0)
+    assert split_counts(images, 10, 5, seed=0)[0].names == train.names
+    with pytest.raises(ValueError, match="3 classes have fewer than 30 images: 0 has 20"):
+        split_counts(images, 20, 10, seed=0)
 
 
-def test_a_class_of_one_picture_cannot_be_divided():
-    with pytest.raises(ValueError, match="at least 2 pictures of every class"):
+def test_a_class_of_one_image_cannot_be_divided():
+    with pytest.raises(ValueError, match="at least 2 images of every class"):
         split_fraction(of_pixels(np.zeros((3, 1, 1)), np.array([0, 0, 1]), "p"), 0.5, 0)
 
 
@@ -227,5 +227,5 @@ def test_the_fingerprint_notices_what_changes(tmp_path):
     folder_of(tmp_path, {"a": 2, "b": 2})
     before = read_source(str(tmp_path))["all"].fingerprint()
     assert read_source(str(tmp_path))["all"].fingerprint() == before
-    picture(77, size=9).save(tmp_path / "a" / "0.png")
+    image(77, size=9).save(tmp_path / "a" / "0.png")
     assert read_source(str(tmp_path))["all"].fingerprint() != before

@@ -104,7 +104,7 @@ def test_what_cannot_be_folded_stays_as_it_is(make):
     assert not any(isinstance(module, FoldedConv) for module in body.modules())
 
 
-def test_sync_batch_norm_does_not_normalise_again():
+def test_sync_batch_norm_does_not_normalize_again():
     folded = network("resnet18")
     fold_norms(folded, torch.randn(1, 3, 64, 64))
     images = torch.randn(1, 3, 64, 64)

@@ -97,18 +97,18 @@ def test_isotropic_convolution_turns_with_its_input(kernel, domain):
         torch.testing.assert_close(turned_out, turn(out, quarters))
 
 
-def test_isotropic_convolution_mixes_neighbours():
+def test_isotropic_convolution_mixes_neighbors():
     conv = IsotropicConv(1).double()
     x = torch.zeros(1, 25, 1, dtype=torch.float64)
     x[0, 12] = 1
     out = conv(x, Grid(5, 5))[0, :, 0].view(5, 5)
-    corner, edge, centre = out[1, 1], out[1, 2], out[2, 2]
+    corner, edge, center = out[1, 1], out[1, 2], out[2, 2]
     assert torch.equal(
         out[1:4, 1:4],
         torch.stack(
             [
                 torch.stack([corner, edge, corner]),
-                torch.stack([edge, centre, edge]),
+                torch.stack([edge, center, edge]),
                 torch.stack([corner, edge, corner]),
             ]
         ),

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from spectral_vmamba.layers import ConvStem, RotationalFeatureNormaliser
+from spectral_vmamba.layers import ConvStem, RotationalFeatureNormalizer
 from spectral_vmamba.ops.turns import turn
 
 SIZES = [(32, 32), (24, 40), (97, 131), (30, 30), (5, 5), (3, 50)]
@@ -13,7 +13,7 @@ SIZES = [(32, 32), (24, 40), (97, 131), (30, 30), (5, 5), (3, 50)]
 @pytest.mark.parametrize("rotations", [4, 8, "random"])
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_quarter_turns_of_the_image_turn_the_features(size, rotations):
-    rfn = RotationalFeatureNormaliser(ConvStem(3, 12, 8), 8, rotations).double().eval()
+    rfn = RotationalFeatureNormalizer(ConvStem(3, 12, 8), 8, rotations).double().eval()
     images = torch.randn(2, 3, *size, dtype=torch.float64)
     with torch.no_grad():
         maps = rfn(images)
@@ -24,7 +24,7 @@ def test_quarter_turns_of_the_image_turn_the_features(size, rotations):
 
 @pytest.mark.parametrize("size", [(32, 32), (24, 40)], ids=str)
 def test_float32_features_are_the_same_bits_after_a_turn_and_in_any_batch(size):
-    rfn = RotationalFeatureNormaliser(ConvStem(3, 12, 8), 8).eval()
+    rfn = RotationalFeatureNormalizer(ConvStem(3, 12, 8), 8).eval()
     images = torch.randn(8, 3, *size)
     with torch.no_grad():
         maps = rfn(images)
@@ -33,7 +33,7 @@ def test_float32_features_are_the_same_bits_after_a_turn_and_in_any_batch(size):
 
 
 def test_the_bare_stem_is_not_equivariant():
-    rfn = RotationalFeatureNormaliser(ConvStem(3, 12, 8), 8, None).eval()
+    rfn = RotationalFeatureNormalizer(ConvStem(3, 12, 8), 8, None).eval()
     images = torch.randn(2, 3, 32, 32)
     assert (rfn(turn(images, 1)) - turn(rfn(images), 1)).abs().max() > 0.1
 
@@ -42,20 +42,20 @@ def test_four_rotations_are_the_largest_of_four_views():
     stem = ConvStem(3, 6, 4)
     images = torch.randn(1, 3, 16, 16)
     views = [turn(stem(turn(images, q)), -q) for q in range(4)]
-    torch.testing.assert_close(RotationalFeatureNormaliser(stem, 4)(images), torch.stack(views).amax(0))
+    torch.testing.assert_close(RotationalFeatureNormalizer(stem, 4)(images), torch.stack(views).amax(0))
 
 
 def test_eight_rotations_see_more_than_four_inside_and_the_same_outside():
     stem = ConvStem(3, 6, 4)
     images = torch.randn(1, 3, 32, 32)
-    four, eight = (RotationalFeatureNormaliser(stem, 4, r)(images) for r in (4, 8))
+    four, eight = (RotationalFeatureNormalizer(stem, 4, r)(images) for r in (4, 8))
     assert (eight >= four).all()
     assert (eight > four)[0, :, 3:5, 3:5].any()
-    assert torch.equal(eight[..., 0, 0], four[..., 0, 0]), "corners of the 45° view come from outside the picture"
+    assert torch.equal(eight[..., 0, 0], four[..., 0, 0]), "corners of the 45° view come from outside the image"
 
 
 def test_random_rotations_differ_between_calls_in_training_only():
-    rfn = RotationalFeatureNormaliser(ConvStem(3, 6, 4), 4, "random")
+    rfn = RotationalFeatureNormalizer(ConvStem(3, 6, 4), 4, "random")
     images = torch.randn(1, 3, 16, 16)
     assert not torch.equal(rfn.train()(images), rfn(images))
     assert torch.equal(rfn.eval()(images), rfn(images))
@@ -73,11 +73,11 @@ def test_passes_count_what_runs(rotations, passes):
             return images[:, :, ::4, ::4]
 
     stem = Counting()
-    rfn = RotationalFeatureNormaliser(stem, 4, rotations).eval()
+    rfn = RotationalFeatureNormalizer(stem, 4, rotations).eval()
     rfn(torch.randn(3, 2, 8, 12))
     assert stem.seen == 3 * passes == 3 * rfn.passes
 
 
 def test_unknown_rotations():
     with pytest.raises(ValueError, match="expected rotations"):
-        RotationalFeatureNormaliser(nn.Identity(), 1, 5)
+        RotationalFeatureNormalizer(nn.Identity(), 1, 5)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from spectral_vmamba.analysis import measure_cost
+from spectral_vmamba.metrics.flops import measure_cost
 from spectral_vmamba.models import create_model
 
 PAPER = {

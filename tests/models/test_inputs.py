@@ -9,7 +9,7 @@ import spectral_vmamba
 from spectral_vmamba.models import timm
 from spectral_vmamba.ops.turns import turn
 from spectral_vmamba.testing import activate_scan
-from tests.contracts.models import ONE_OF_EACH, build, shallow
+from tests.support.models import ONE_OF_EACH, build, shallow
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def model():
     [
         (torch.zeros(3, 32, 32), r"add a batch axis with images\[None\]"),
         (torch.zeros(32, 32), "expected images"),
-        (torch.zeros(2, 1, 32, 32), "repeat a grey image"),
+        (torch.zeros(2, 1, 32, 32), "repeat a gray image"),
         (torch.zeros(2, 2, 32, 32), "alpha"),
         (torch.zeros(2, 4, 32, 32), "drop an alpha channel"),
         (torch.zeros(2, 7, 32, 32), "in_chans=7"),
@@ -46,13 +46,13 @@ def test_every_family_says_what_is_wrong_with_images(name):
         with pytest.raises(ValueError, match=message):
             model(torch.zeros(2, 3, *size))
     assert model(torch.zeros(2, 3, 4, 4)).shape == (2, 7)
-    with pytest.raises(ValueError, match=r"expected images with 3 channels.*\(2, 1, 32, 32\); repeat a grey image"):
+    with pytest.raises(ValueError, match=r"expected images with 3 channels.*\(2, 1, 32, 32\); repeat a gray image"):
         model(torch.zeros(2, 1, 32, 32))
     with pytest.raises(ValueError, match=r"images\[None\]"):
         model(torch.zeros(3, 32, 32))
-    grey = build(name, **shallow(name), in_chans=1)
+    gray = build(name, **shallow(name), in_chans=1)
     with pytest.raises(ValueError, match=r"expected images with 1 channels.*in_chans=3"):
-        grey(torch.zeros(2, 3, 32, 32))
+        gray(torch.zeros(2, 3, 32, 32))
 
 
 @pytest.mark.parametrize("in_chans", [0, -1])
@@ -103,7 +103,7 @@ ODD = {
 
 @pytest.mark.parametrize("domain", ["square", "disk"])
 @pytest.mark.parametrize("name", ODD)
-def test_odd_pictures_get_finite_and_invariant_answers(name, domain):
+def test_odd_images_get_finite_and_invariant_answers(name, domain):
     """The same bits with the canonical frame; without it, and with active scans, what rounding allows."""
     images = ODD[name]
     for frame in (True, False):
@@ -119,7 +119,7 @@ def test_odd_pictures_get_finite_and_invariant_answers(name, domain):
 
 
 @pytest.mark.parametrize("options", [{"neighbors": 500}, {"eigenvectors": 9}], ids=str)
-def test_more_neighbours_or_eigenvectors_than_tokens(options):
+def test_more_neighbors_or_eigenvectors_than_tokens(options):
     model = timm.create_model("spectral_vmamba_nano", num_classes=5, **options).eval()
     with torch.no_grad():
         for side in (32, 8, 4):
@@ -154,8 +154,8 @@ def test_impossible_architectures_are_refused(options, message):
 
 
 def test_unknown_keywords_are_refused():
-    with pytest.raises(TypeError, match="neighbours"):
-        timm.create_model("spectral_vmamba_nano", neighbours=3)
+    with pytest.raises(TypeError, match="neighbors"):
+        timm.create_model("spectral_vmamba_nano", neighbors=3)
 
 
 def test_unknown_names_are_answered_with_close_ones():

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from spectral_vmamba.analysis.sweep import turned_pixels
 from spectral_vmamba.cli import main
-from spectral_vmamba.data.images import normalise
+from spectral_vmamba.data.decode import normalize
 from spectral_vmamba.data.photographs import photograph_crops
+from spectral_vmamba.metrics.rotation import turned_pixels
 from spectral_vmamba.models import create_model, stem_weights
 from spectral_vmamba.testing import activate_scan, rotation_gap
 
@@ -23,13 +23,13 @@ def model():
 def test_two_to_four_million_parameters_learn_and_the_stem_does_not(model):
     learning = sum(p.numel() for p in model.parameters() if p.requires_grad)
     assert 2e6 <= learning <= 4e6
-    assert not any(p.requires_grad for p in model.embedding.parameters())
-    assert model.embedding.is_fixed
+    assert not any(p.requires_grad for p in model.tokenizer.parameters())
+    assert model.tokenizer.is_fixed
 
 
 @pytest.mark.parametrize("size", [128, 224])
 def test_quarter_turns_give_the_same_bits(model, size):
-    images = normalise(photograph_crops(8, size), *(model.pretrained_cfg[key] for key in ("mean", "std")))
+    images = normalize(photograph_crops(8, size), *(model.pretrained_cfg[key] for key in ("mean", "std")))
     for gap in rotation_gap(model, images):
         assert gap.flips == 0
         assert gap.bitwise_equal
@@ -44,7 +44,7 @@ def test_corners_do_not_matter(model, angle):
     for corners in ("black", "disk"):
         turned = turned_pixels(pixels, angle, corners)
         with torch.no_grad():
-            said.append(model(normalise(turned, *(model.pretrained_cfg[key] for key in ("mean", "std")))))
+            said.append(model(normalize(turned, *(model.pretrained_cfg[key] for key in ("mean", "std")))))
     assert said[0].equal(said[1])
 
 
@@ -56,7 +56,7 @@ def test_the_stem_is_cut_behind_the_stage_that_is_used(model):
     path = stem_weights._in_package(LITE)
     named = stem_weights.named_like_timm(stem_weights.read_weights(path), LITE, path)
     whole.load_state_dict({name: named[name] for name in whole.state_dict()})
-    stem = model.embedding.rfn.stem
+    stem = model.tokenizer.rfn.stem
     images = torch.randn(2, 3, 64, 64, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         expected, got = whole(images)[0], stem(images)
@@ -65,7 +65,7 @@ def test_the_stem_is_cut_behind_the_stage_that_is_used(model):
 
 
 def test_images_go_through_the_stem_a_few_at_a_time_with_the_same_result(model):
-    stem = model.embedding.rfn.stem
+    stem = model.tokenizer.rfn.stem
     images = torch.randn(37, 3, 128, 128, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         expected = stem.body(images.contiguous(memory_format=torch.channels_last))

@@ -138,7 +138,7 @@ def test_rotary_positions():
     torch.testing.assert_close(rotate_by_place(half, 7, 7), fine, msg="a coarser grid spans the same positions")
 
 
-def test_pooled_is_the_mean_of_the_normalised_tokens():
+def test_pooled_is_the_mean_of_the_normalized_tokens():
     model = small("local_vim_tiny").eval()
     torch.testing.assert_close(model(images()), model.head(model.forward_features(images()).mean(1)))
     with pytest.raises(ValueError, match="global_pool 'avg', 'max', or '' for none, got 'token'"):
@@ -151,9 +151,9 @@ def test_directions_do_not_share_tensors():
     assert len({table.data_ptr() for table in tables}) == 4
     assert len({table.untyped_storage().data_ptr() for table in tables}) == 4
     before = [table.detach().clone() for table in tables]
-    optimiser = torch.optim.SGD([tables[1]], lr=1.0)
+    optimizer = torch.optim.SGD([tables[1]], lr=1.0)
     mixer(torch.randn(2, 12, 16), (3, 4)).square().sum().backward()
-    optimiser.step()
+    optimizer.step()
     assert [torch.equal(a, b) for a, b in zip(before, tables, strict=True)] == [True, False, True, True]
 
 

@@ -13,7 +13,7 @@ from spectral_vmamba.ops.grid import Grid
 from spectral_vmamba.ops.orders import direction_cells
 from spectral_vmamba.ops.traversal import PatternTraversal
 from spectral_vmamba.testing import activate_scan
-from tests.models.plain_msvmamba import plain_block, plain_merging, plain_network
+from tests.support.plain_msvmamba import plain_block, plain_merging, plain_network
 
 TOTALS = {
     ("msvmamba_nano", 1000): 6_864_136,
@@ -54,7 +54,7 @@ def test_parameters_are_the_published_ones(name, classes):
 def test_parameters_of_the_parts(name):
     model = on_meta(name)
     stem, blocks, downsamples = PARTS[name]
-    assert count(model.embedding) == stem
+    assert count(model.tokenizer) == stem
     assert [{count(block) for block in stage.blocks} for stage in model.stages] == [{number} for number in blocks]
     assert [count(stage.downsample) for stage in model.stages[1:]] == downsamples
 
@@ -151,7 +151,7 @@ def released(model) -> dict[str, torch.Tensor]:
             continue
         if "coarse_scan" in name:
             tensor = torch.cat([tensor, own[name.replace("coarse_scan", "fine_scan")]])
-        name = re.sub(r"^embedding\.stem\.(\d)", lambda m: f"patch_embed.{2 * int(m[1])}", name)
+        name = re.sub(r"^tokenizer\.stem\.(\d)", lambda m: f"patch_embed.{2 * int(m[1])}", name)
         name = re.sub(r"^stages\.(\d)\.downsample", lambda m: f"layers.{int(m[1]) - 1}.downsample", name)
         name = name.replace("stages.", "layers.").replace("mixer_norm", "norm").replace("ffn_norm", "norm2")
         name = name.replace("mixer.coarse_conv", "op.conv2d_b1").replace("mixer.fine_conv", "op.conv2d")

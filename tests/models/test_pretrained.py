@@ -49,13 +49,13 @@ def pooled(model, images):
 def test_pretrained_weights_are_translated_and_fitted(name, tmp_path):
     model, path = saved(name, tmp_path)
     size = {"img_size": (24, 32)} if "vim" in name else {}
-    grey = torch.randn(2, 1, 48, 64) if name == "spectral_vmamba_tiny" else torch.randn(2, 1, 24, 32)
-    colour = grey.expand(-1, 3, -1, -1).contiguous()
+    gray = torch.randn(2, 1, 48, 64) if name == "spectral_vmamba_tiny" else torch.randn(2, 1, 24, 32)
+    color = gray.expand(-1, 3, -1, -1).contiguous()
     with torch.no_grad():
-        torch.testing.assert_close(pretrained(name, path)(colour), model(colour))
+        torch.testing.assert_close(pretrained(name, path)(color), model(color))
         other = pretrained(name, path, num_classes=5, in_chans=1, **size)
-        assert other(grey).shape == (2, 5)
-        torch.testing.assert_close(pooled(other, grey), pooled(model, colour), rtol=1e-3, atol=1e-4)
+        assert other(gray).shape == (2, 5)
+        torch.testing.assert_close(pooled(other, gray), pooled(model, color), rtol=1e-3, atol=1e-4)
     if size:
         tokens = 6 * 8 + (other.cls_token is not None)
         assert other.pos_embed.shape == (1, tokens, 16)

@@ -8,9 +8,9 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from spectral_vmamba.models import SpectralConfig, stem_normalisation, timm
+from spectral_vmamba.models import SpectralConfig, stem_normalization, timm
 from spectral_vmamba.models import stem_weights as weights
-from spectral_vmamba.models.stems import build_stem
+from spectral_vmamba.models.stem_factory import build_stem
 
 SMALL = "mobilenetv3_small_050"
 LITE = "tf_efficientnet_lite0"
@@ -90,9 +90,9 @@ def test_from_the_package(empty_caches, caplog):
 @package
 def test_the_packages_weights_really_see(empty_caches):
     """Pretrained features tell a photograph from its shuffled pixels by far; random ones would not know."""
-    from spectral_vmamba.data import normalise, photograph_crops
+    from spectral_vmamba.data import normalize, photograph_crops
 
-    images = normalise(photograph_crops(8, 128), *stem_normalisation(f"timm:{LITE}"))
+    images = normalize(photograph_crops(8, 128), *stem_normalization(f"timm:{LITE}"))
     classifier = timm.create_model(LITE)
     path = weights._in_package(LITE)
     classifier.load_state_dict(weights.named_like_timm(weights.read_weights(path), LITE, path))
@@ -124,8 +124,8 @@ def test_random_with_a_notice_that_says_what_to_do(empty_caches, monkeypatch):
 
 def test_other_channel_counts_adapt_the_first_convolution(whole, tmp_path):
     save_file(whole.state_dict(), tmp_path / "w.safetensors")
-    grey = stem(source=str(tmp_path / "w.safetensors"), in_chans=1)
-    torch.testing.assert_close(grey.body.body.conv_stem.weight, whole.conv_stem.weight.sum(1, keepdim=True))
+    gray = stem(source=str(tmp_path / "w.safetensors"), in_chans=1)
+    torch.testing.assert_close(gray.body.body.conv_stem.weight, whole.conv_stem.weight.sum(1, keepdim=True))
 
 
 def test_wrong_files_are_refused(tmp_path, whole):
@@ -186,6 +186,6 @@ def test_pickled_code_is_not_run(tmp_path, capsys):
     assert "executed" not in capsys.readouterr().out
 
 
-def test_normalisation_is_the_stems():
-    assert stem_normalisation(f"timm:{LITE}") == ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
-    assert stem_normalisation("conv") == stem_normalisation("timm:resnet18")
+def test_normalization_is_the_stems():
+    assert stem_normalization(f"timm:{LITE}") == ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
+    assert stem_normalization("conv") == stem_normalization("timm:resnet18")

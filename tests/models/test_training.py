@@ -1,4 +1,4 @@
-"""Every family learns: 512 real pictures, a fixed small number of steps."""
+"""Every family learns: 512 real images, a fixed small number of steps."""
 
 import io
 from pathlib import Path
@@ -17,7 +17,7 @@ STEPS, BATCH, IMAGES = 250, 64, 512
 
 
 @pytest.fixture(scope="module")
-def pictures():
+def images():
     if not CIFAR.exists():
         pytest.skip(f"needs {CIFAR.name} in a folder shared/datasets beside the repository")
     pack = np.load(CIFAR)
@@ -31,22 +31,22 @@ def pictures():
 @pytest.mark.parametrize(
     "name", [name for name in spectral_vmamba.list_models() if is_cpu_scale(name) and "lite" not in name]
 )
-def test_the_loss_halves(name, pictures):
-    images, labels = pictures
+def test_the_loss_halves(name, images):
+    images, labels = images
     torch.manual_seed(0)
     model = spectral_vmamba.create_model(name, num_classes=10).train()
-    optimiser = torch.optim.AdamW(model.parameters(), lr=2e-3, weight_decay=0.05)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: min(1, (step + 1) / 10))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, weight_decay=0.05)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1, (step + 1) / 10))
     with torch.no_grad():
         start = float(F.cross_entropy(model(images[:BATCH]), labels[:BATCH]))
     losses = []
     for _ in range(STEPS):
         chosen = torch.randint(IMAGES, (BATCH,))
         loss = F.cross_entropy(model(images[chosen]), labels[chosen])
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 5.0)
-        optimiser.step()
+        optimizer.step()
         schedule.step()
         losses.append(float(loss))
     assert np.mean(losses[-5:]) < start / 2, f"from {start:.2f} to {np.mean(losses[-5:]):.2f}"

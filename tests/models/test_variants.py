@@ -5,7 +5,7 @@ import torch
 
 import spectral_vmamba
 from spectral_vmamba.models.variants import is_cpu_scale
-from tests.contracts.models import build, drop_paths, is_isotropic, shape
+from tests.support.models import build, drop_paths, is_isotropic, shape
 
 # As published; names that are not here have none.
 DROP_PATH = {

@@ -149,7 +149,7 @@ def test_reversing_the_sequence_is_swapping_the_directions():
     turned = copy.deepcopy(model)
     x = images(2, 8, 20).double()
     with torch.no_grad():
-        turned.patch_embed.weight.copy_(model.patch_embed.weight.flip(2, 3))  # patches of the turned picture
+        turned.patch_embed.weight.copy_(model.patch_embed.weight.flip(2, 3))  # patches of the turned image
     assert (turned(x.flip(2, 3)) - model(x)).abs().max() > 1e-3, "the directions are told apart"
     for block in turned.blocks:
         block.mixer.directions = torch.nn.ModuleList(reversed(block.mixer.directions))

@@ -49,7 +49,7 @@ def test_parameters_are_the_published_ones(name, classes):
 @pytest.mark.parametrize("name", STEMS)
 def test_parameters_of_the_parts(name):
     model = on_meta(name)
-    assert count(model.embedding) == STEMS[name]
+    assert count(model.tokenizer) == STEMS[name]
     downsamples = [count(stage.downsample) for stage in model.stages[1:]] + [0]
     blocks = [count(stage.blocks) for stage in model.stages]
     assert tuple(b + d for b, d in zip(blocks, downsamples, strict=True)) == STAGES[name]
@@ -110,7 +110,7 @@ def over_channels(maps, norm):
 
 def plain_network(model, image):
     """The whole network as its equations stand; image (1, 3, H, W)."""
-    first, first_norm, _, second, second_norm = model.embedding.stem
+    first, first_norm, _, second, second_norm = model.tokenizer.stem
     maps = F.conv2d(image, first.weight, first.bias, stride=2, padding=1)
     maps = F.gelu(over_channels(maps, first_norm))
     maps = over_channels(F.conv2d(maps, second.weight, second.bias, stride=2, padding=1), second_norm)
@@ -141,7 +141,7 @@ def released(model, one_file: bool, convolutions: bool) -> dict[str, torch.Tenso
     """The model's weights as the released checkpoints name and shape them."""
     state = {}
     for name, tensor in model.state_dict().items():
-        name = re.sub(r"^embedding\.stem\.(\d)", lambda m: f"patch_embed.{[0, 2, 4, 5, 7][int(m[1])]}", name)
+        name = re.sub(r"^tokenizer\.stem\.(\d)", lambda m: f"patch_embed.{[0, 2, 4, 5, 7][int(m[1])]}", name)
         name = re.sub(r"^stages\.(\d)\.downsample\.conv", lambda m: f"layers.{int(m[1]) - 1}.downsample.1", name)
         name = re.sub(r"^stages\.(\d)\.downsample\.norm", lambda m: f"layers.{int(m[1]) - 1}.downsample.3", name)
         name = name.replace("stages.", "layers.").replace("mixer_norm", "norm").replace("mlp_norm", "norm2")
@@ -181,7 +181,7 @@ def test_a_checkpoint_of_another_architecture_is_refused_by_name(tmp_path):
     other = timm.create_model("spectral_vmamba_nano", num_classes=5)
     save_file(other.state_dict(), tmp_path / "other.safetensors")
     with pytest.raises(
-        RuntimeError, match=r"(?s)Missing key.*embedding\.stem\.0\.weight.*Unexpected key.*embedding\.rfn"
+        RuntimeError, match=r"(?s)Missing key.*tokenizer\.stem\.0\.weight.*Unexpected key.*tokenizer\.rfn"
     ):
         timm.create_model("vmamba_nano", num_classes=5, checkpoint_path=str(tmp_path / "other.safetensors"))
     broken = timm.create_model("vmamba_nano", num_classes=5).state_dict()

@@ -9,7 +9,7 @@ from spectral_vmamba.ops.spectral import canonical as canonical_module
 from spectral_vmamba.ops.spectral import canonical_vectors
 from spectral_vmamba.ops.spectral.canonical import eigenspace_end, signs_by_probes
 from spectral_vmamba.ops.spectral.signs import native_signs
-from tests.native import needs_native
+from tests.support.native import needs_native
 
 TOKENS, COUNT = 16, 5
 
@@ -76,7 +76,7 @@ def test_renumbering_the_tokens_renumbers_the_vectors(seed):
     clear=st.sampled_from([canonical_module.CLEAR, 2.0]),
 )
 def test_signs_in_c_are_those_of_the_probes(seed, kind, clear):
-    """Flat pictures leave the probes nothing to say; with 2.0 no witness is clear, and the first faint one counts."""
+    """Flat images leave the probes nothing to say; with 2.0 no witness is clear, and the first faint one counts."""
     pairs = [random_eigenpairs(seed + i, [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]) for i in range(3)]
     _, vectors, trivial, content = (torch.stack(part) for part in zip(*pairs, strict=True))
     radii = RADII

@@ -11,11 +11,11 @@ from spectral_vmamba.ops.spectral import (
     affinity,
     arpack,
     eigensolvers,
-    normalised_laplacian,
+    normalized_laplacian,
     smallest_eigenpairs,
     subspace,
 )
-from tests.native import needs_native
+from tests.support.native import needs_native
 
 ALL = ["dense", "arpack", "subspace", pytest.param("native", marks=needs_native)]
 
@@ -25,7 +25,7 @@ def test_every_solver_is_tested_here():
 
 
 def laplacian_of(features, neighbors=5):
-    return normalised_laplacian(affinity(features.double(), neighbors))
+    return normalized_laplacian(affinity(features.double(), neighbors))
 
 
 def disconnected(pieces, size, identical=False):
@@ -33,7 +33,7 @@ def disconnected(pieces, size, identical=False):
     blocks = [torch.rand(size, size, dtype=torch.float64) for _ in range(1 if identical else pieces)]
     weights = torch.block_diag(*(blocks * (pieces if identical else 1)))
     weights = (weights + weights.T).fill_diagonal_(0)
-    return normalised_laplacian(weights[None])
+    return normalized_laplacian(weights[None])
 
 
 def assert_same_subspaces(pairs, laplacian, trivial, count, tolerance=1e-7):
@@ -82,7 +82,7 @@ def test_fifty_pieces(solver):
 @pytest.mark.parametrize("solver", ALL)
 def test_repeated_eigenvalues_of_a_ring(solver):
     ring = torch.eye(40, dtype=torch.float64).roll(1, 0)
-    laplacian, trivial = normalised_laplacian((ring + ring.T)[None])
+    laplacian, trivial = normalized_laplacian((ring + ring.T)[None])
     pairs = smallest_eigenpairs(laplacian, trivial, 6, solver)
     angles = torch.tensor([1, 1, 2, 2, 3, 3], dtype=torch.float64) * 2 * torch.pi / 40
     torch.testing.assert_close(pairs.values[0], 1 - angles.cos(), rtol=0, atol=1e-9)

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
-from spectral_vmamba.ops.spectral import affinity, normalised_laplacian
+from spectral_vmamba.ops.spectral import affinity, normalized_laplacian
 from spectral_vmamba.ops.spectral.graph import WEAKEST_EDGE, spanning_edges, squared_distances
 
 
@@ -58,8 +58,8 @@ def test_distances_without_cancellation_between_equal_tokens():
 @pytest.mark.parametrize("pieces", [2, 3, 50])
 def test_graphs_in_pieces_are_joined_by_their_spanning_tree(pieces):
     size = 8
-    centres = 1000.0 * torch.randn(pieces, 1, 6, dtype=torch.float64)
-    features = (centres + torch.randn(pieces, size, 6, dtype=torch.float64)).reshape(1, pieces * size, 6)
+    centers = 1000.0 * torch.randn(pieces, 1, 6, dtype=torch.float64)
+    features = (centers + torch.randn(pieces, size, 6, dtype=torch.float64)).reshape(1, pieces * size, 6)
     graph = affinity(features, 3)[0]
     assert components(graph) == 1
     distance = torch.cdist(features[0], features[0])
@@ -83,13 +83,13 @@ def test_one_odd_patch_does_not_cut_itself_off():
     graph = affinity(features, 5)
     assert components(graph[0]) == 1
     assert float(graph[graph > 0].min()) >= WEAKEST_EDGE
-    laplacian, trivial = normalised_laplacian(graph)
+    laplacian, trivial = normalized_laplacian(graph)
     assert laplacian.isfinite().all()
     assert trivial.isfinite().all()
 
 
-def test_all_equally_near_neighbours_count():
-    """Four corners of a square and its centre: each corner's two neighbours at distance 2 are equals."""
+def test_all_equally_near_neighbors_count():
+    """Four corners of a square and its center: each corner's two neighbors at distance 2 are equals."""
     features = torch.tensor([[[1.0, 1], [1, -1], [-1, -1], [-1, 1], [0, 0]]], dtype=torch.float64)
     edges = affinity(features, 2)[0] > 0
     corner_edges = edges[:4, :4]
@@ -97,7 +97,7 @@ def test_all_equally_near_neighbours_count():
     assert edges[4, :4].all()
 
 
-def test_more_neighbours_than_tokens_is_every_pair():
+def test_more_neighbors_than_tokens_is_every_pair():
     features = torch.randn(2, 6, 3, dtype=torch.float64)
     assert torch.equal(affinity(features, 99), affinity(features, None))
     assert torch.equal(affinity(features, 5), affinity(features, None))
@@ -134,7 +134,7 @@ def test_spanning_edges_are_a_tree_of_least_weight(seed, tokens):
 @given(seed=st.integers(0, 2**16), tokens=st.integers(2, 25))
 def test_laplacian_is_positive_with_the_known_null_vector(seed, tokens):
     generator = torch.Generator().manual_seed(seed)
-    laplacian, trivial = normalised_laplacian(affinity(torch.randn(1, tokens, 3, generator=generator).double(), 3))
+    laplacian, trivial = normalized_laplacian(affinity(torch.randn(1, tokens, 3, generator=generator).double(), 3))
     values = torch.linalg.eigvalsh(laplacian)[0]
     assert float(values[0]) > -1e-12
     assert float(values[-1]) <= 2 + 1e-12

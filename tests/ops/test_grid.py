@@ -76,14 +76,14 @@ def test_disk_cells_lie_inside_the_circle():
     assert (grid.squared_radii() < 14**2).all()
 
 
-def test_disk_of_a_long_picture_is_round_not_long():
+def test_disk_of_a_long_image_is_round_not_long():
     cells = Grid(8, 20, "disk").to_map(torch.ones(1, len(Grid(8, 20, "disk").cells()), 1))[0, 0]
     assert cells[:, :6].sum() == 0
     assert torch.equal(cells[:, 6:14], Grid(8, 8, "disk").to_map(torch.ones(1, 32, 1))[0, 0])
 
 
-def test_a_padded_pictures_circle_is_that_of_its_pixels():
-    """209 pixels are padded to 14 patches of 16: cells at the rim of the padded picture stick out of its circle."""
+def test_a_padded_images_circle_is_that_of_its_pixels():
+    """209 pixels are padded to 14 patches of 16: cells at the rim of the padded image stick out of its circle."""
     whole, smaller = Grid(14, 14, "disk"), Grid(14, 14, "disk", diameter=209 / 16)
     assert set(smaller.cells().tolist()) < set(whole.cells().tolist())
     assert len(smaller.halved().cells()) > 0

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from spectral_vmamba.ops.native import library as native_library
 from spectral_vmamba.ops.selective_scan import native, selective_scan
-from tests.native import needs_native
-from tests.ops.scan_inputs import NAMES, leaves, scan_inputs
+from tests.support.native import needs_native
+from tests.support.scan_inputs import NAMES, leaves, scan_inputs
 
 EPS = torch.finfo(torch.float32).eps
 
@@ -252,7 +252,7 @@ FALLS_BACK = """
 import logging, torch
 logging.basicConfig()
 from spectral_vmamba.ops.selective_scan import selective_scan
-from tests.ops.scan_inputs import scan_inputs
+from tests.support.scan_inputs import scan_inputs
 tensors, orders = scan_inputs()
 for _ in range(2):
     assert selective_scan(*tensors, orders).isfinite().all()

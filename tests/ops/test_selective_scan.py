@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from spectral_vmamba.ops.selective_scan import selective_scan
 from spectral_vmamba.ops.selective_scan.portable import linear_scan
-from tests.native import needs_native
-from tests.ops.scan_inputs import NAMES, leaves, scan_inputs
+from tests.support.native import needs_native
+from tests.support.scan_inputs import NAMES, leaves, scan_inputs
 
 FAST = ["portable", pytest.param("native", marks=needs_native)]
 SIZES = [

@@ -7,7 +7,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from spectral_vmamba.ops.selective_scan import missing_backends, resolve_backend, selective_scan
-from tests.ops.scan_inputs import leaves, scan_inputs
+from tests.support.scan_inputs import leaves, scan_inputs
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])

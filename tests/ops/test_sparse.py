@@ -10,12 +10,12 @@ from spectral_vmamba.ops.grid import Grid
 from spectral_vmamba.ops.spectral import (
     affinity,
     neighbor_graphs,
-    normalised_laplacian,
+    normalized_laplacian,
     smallest_eigenpairs,
     sparse_eigenpairs,
     spectral_ranks,
 )
-from tests.native import needs_native
+from tests.support.native import needs_native
 
 pytestmark = needs_native
 
@@ -34,10 +34,10 @@ def blank_background(side=10):
 
 
 def clusters():
-    """Far apart: the nearest-neighbour graph is in three pieces, and spanning edges join them."""
+    """Far apart: the nearest-neighbor graph is in three pieces, and spanning edges join them."""
     generator = torch.Generator().manual_seed(0)
-    centres = torch.tensor([0.0, 50.0, 120.0]).repeat_interleave(20)
-    return torch.randn(2, 60, 4, generator=generator, dtype=torch.float64) + centres[None, :, None]
+    centers = torch.tensor([0.0, 50.0, 120.0]).repeat_interleave(20)
+    return torch.randn(2, 60, 4, generator=generator, dtype=torch.float64) + centers[None, :, None]
 
 
 def lattice():
@@ -82,7 +82,7 @@ def projector(vectors):
 def test_eigenpairs_are_the_dense_ones(kind):
     features = FEATURES[kind]()
     pairs, trivial = sparse_eigenpairs(neighbor_graphs(features, 5), 6)
-    laplacian, null = normalised_laplacian(affinity(features, 5))
+    laplacian, null = normalized_laplacian(affinity(features, 5))
     exact = smallest_eigenpairs(laplacian, null, 6, "dense")
     torch.testing.assert_close(trivial, null, rtol=0, atol=1e-12)
     torch.testing.assert_close(pairs.values, exact.values, rtol=0, atol=1e-12)
@@ -96,7 +96,7 @@ def test_eigenpairs_are_the_dense_ones(kind):
 def test_repeated_eigenvalues_of_a_lattice_come_as_whole_eigenspaces():
     """The square lattice has λ₂ = λ₃ and more pairs: eigenspaces, not vectors, are comparable."""
     pairs, _ = sparse_eigenpairs(neighbor_graphs(lattice(), 4), 8, wanted=8)
-    laplacian, null = normalised_laplacian(affinity(lattice(), 4))
+    laplacian, null = normalized_laplacian(affinity(lattice(), 4))
     exact = smallest_eigenpairs(laplacian, null, 63, "dense")
     torch.testing.assert_close(pairs.values, exact.values[:, :8], rtol=0, atol=1e-12)
     values = exact.values[0]
@@ -155,8 +155,8 @@ def test_numbering_the_tokens_otherwise_renumbers_the_answer(seed, tokens, neigh
 def test_more_pieces_than_the_block_is_wide():
     """Thirty clusters far apart, joined by the weakest edges: 29 eigenvalues below the width of a cluster."""
     generator = torch.Generator().manual_seed(0)
-    centres = 1e4 * torch.rand(1, 30, 6, generator=generator, dtype=torch.float64).repeat_interleave(8, 1)
-    features = centres + 1e-3 * torch.randn(1, 240, 6, generator=generator, dtype=torch.float64)
+    centers = 1e4 * torch.rand(1, 30, 6, generator=generator, dtype=torch.float64).repeat_interleave(8, 1)
+    features = centers + 1e-3 * torch.randn(1, 240, 6, generator=generator, dtype=torch.float64)
     cells = Grid(1, 240).cells()
     native, dense = (spectral_ranks(features, cells, 1, 240, 4, 5, solver)[0] for solver in ("native", "dense"))
     assert torch.equal(native, dense)
@@ -168,7 +168,7 @@ def test_features_of_few_bits_are_told_apart():
     assert int(neighbor_graphs(features, 5).nodes[0]) == len(features[0].unique(dim=0))
 
 
-def test_a_flat_picture_goes_back_to_the_dense_solver():
+def test_a_flat_image_goes_back_to_the_dense_solver():
     cells = Grid(8, 8).cells()
     ranks, _ = spectral_ranks(torch.ones(2, 64, 3), cells, 8, 8, 4, 5)
     assert ranks.shape == (2, 4, 64)
@@ -176,6 +176,6 @@ def test_a_flat_picture_goes_back_to_the_dense_solver():
     assert pairs.residuals.isinf().all()
 
 
-def test_neighbours_out_of_range():
-    with pytest.raises(ValueError, match="expected 1 to 48 neighbours"):
+def test_neighbors_out_of_range():
+    with pytest.raises(ValueError, match="expected 1 to 48 neighbors"):
         neighbor_graphs(torch.randn(1, 50, 2), 49)

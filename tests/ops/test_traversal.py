@@ -1,21 +1,21 @@
-"""Visiting orders: permutations, equivariant, each image's own, right where the picture is odd."""
+"""Visiting orders: permutations, equivariant, each image's own, right where the image is odd."""
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spectral_vmamba.metrics.rotation_gap import traversal_gap
 from spectral_vmamba.ops.grid import Grid
 from spectral_vmamba.ops.ranks import scrambled, tied_ranks
 from spectral_vmamba.ops.spectral import (
     affinity,
-    normalised_laplacian,
+    normalized_laplacian,
     smallest_eigenpairs,
     spectral_traversal,
 )
 from spectral_vmamba.ops.traversal import Traversal, random_traversal, visiting_orders
 from spectral_vmamba.ops.turns import canonical_frame, turn
-from spectral_vmamba.testing.rotation_gap import traversal_gap
 
 SHAPES = [(14, 14), (7, 7), (10, 10), (5, 9), (1, 12), (2, 2), (1, 2), (1, 1), (8, 6)]
 
@@ -77,7 +77,7 @@ def test_orders_follow_the_eigenvectors(solver):
     maps = smooth_maps(3, 10, 10)
     grid = Grid(10, 10)
     features = grid.from_map(maps).double()
-    laplacian, trivial = normalised_laplacian(affinity(features, 5))
+    laplacian, trivial = normalized_laplacian(affinity(features, 5))
     vectors = smallest_eigenpairs(laplacian, trivial, 4, "dense").vectors
     orders = traverse(maps, solver=solver).orders
     for j in range(4):
@@ -107,7 +107,7 @@ def test_flat_areas_are_told_apart_by_what_surrounds_them():
 
 @settings(deadline=None, max_examples=40)
 @given(seed=st.integers(0, 2**16), levels=st.integers(2, 6), neighbors=st.sampled_from([3, 5, None]))
-def test_posterised_pictures_turn_exactly(seed, levels, neighbors):
+def test_posterized_images_turn_exactly(seed, levels, neighbors):
     """Many equal tokens and close eigenvalues at once."""
     maps = (smooth_maps(1, 9, 9, channels=2, seed=seed) * levels / 2).round().double()
     before = traverse(maps, neighbors=neighbors)
@@ -148,7 +148,7 @@ SYMMETRIC = {
 
 
 @pytest.mark.parametrize("name", SYMMETRIC)
-def test_symmetric_pictures_have_orders_unique_up_to_their_symmetry(name):
+def test_symmetric_images_have_orders_unique_up_to_their_symmetry(name):
     """The features met along each order are the same after every turn, though twins may trade names."""
     maps = SYMMETRIC[name]
     before = traverse(maps)
@@ -166,8 +166,8 @@ def test_features_in_clusters_far_apart(pieces):
     """A graph in pieces before it is joined; the orders still turn exactly."""
     generator = torch.Generator().manual_seed(pieces)
     cluster = torch.randint(0, pieces, (1, 20, 20), generator=generator)
-    centres = 100 * torch.randn(pieces, 5, generator=generator)
-    maps = (centres[cluster] + torch.randn(1, 20, 20, 5, generator=generator)).permute(0, 3, 1, 2)
+    centers = 100 * torch.randn(pieces, 5, generator=generator)
+    maps = (centers[cluster] + torch.randn(1, 20, 20, 5, generator=generator)).permute(0, 3, 1, 2)
     assert_turns_exactly(maps, neighbors=3)
 
 
@@ -183,7 +183,7 @@ def test_more_eigenvectors_than_there_are():
     ("options", "message"),
     [
         ({"eigenvectors": 0}, "at least one eigenvector"),
-        ({"neighbors": 0}, "at least one neighbour"),
+        ({"neighbors": 0}, "at least one neighbor"),
         ({"solver": "x"}, "unknown solver"),
     ],
 )

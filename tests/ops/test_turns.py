@@ -50,10 +50,10 @@ def test_rotate_agrees_with_turn_at_quarter_turns():
     torch.testing.assert_close(rotate(landscape, 180.0), turn(landscape, 2))
 
 
-def test_rotate_turns_a_landscape_picture_about_its_centre_without_stretching():
-    picture = torch.zeros(1, 1, 21, 41, dtype=torch.float64)
-    picture[0, 0, 10, 28] = 1.0  # 8 to the right of the centre
-    turned_up = rotate(picture, 90.0)
+def test_rotate_turns_a_landscape_image_about_its_centre_without_stretching():
+    image = torch.zeros(1, 1, 21, 41, dtype=torch.float64)
+    image[0, 0, 10, 28] = 1.0  # 8 to the right of the center
+    turned_up = rotate(image, 90.0)
     assert turned_up[0, 0].argmax() == 2 * 41 + 20  # 8 above it
     there_and_back = rotate(rotate(torch.ones(1, 1, 21, 41), 30.0), -30.0)
     assert there_and_back[0, 0, 10, 20] == 1.0
@@ -61,10 +61,10 @@ def test_rotate_turns_a_landscape_picture_about_its_centre_without_stretching():
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_is_turned_in_float32(dtype):
-    picture = torch.rand(1, 1, 224, 224, dtype=dtype)
-    turned_half = rotate(picture, 30.0)
+    image = torch.rand(1, 1, 224, 224, dtype=dtype)
+    turned_half = rotate(image, 30.0)
     assert turned_half.dtype is dtype
-    torch.testing.assert_close(turned_half, rotate(picture.float(), 30.0).to(dtype))
+    torch.testing.assert_close(turned_half, rotate(image.float(), 30.0).to(dtype))
 
 
 def test_turned_is_exact_at_quarter_turns():

@@ -1,4 +1,4 @@
-"""The smallest eigenpairs of a graph's normalised Laplacian, by other people's solvers.
+"""The smallest eigenpairs of a graph's normalized Laplacian, by other people's solvers.
 
 Each takes the sparse Laplacian of one image, brings it into the form the solver likes, and returns the call to time.
 That gives an orthonormal (l, count) basis, the trivial vector included, in ascending order.
@@ -16,7 +16,7 @@ from scipy.sparse.linalg import eigsh
 from torch import Tensor
 
 TOLERANCE = 1e-12
-# Just below the spectrum: L + SHIFT is positive definite, so its factorisation cannot break down.
+# Just below the spectrum: L + SHIFT is positive definite, so its factorization cannot break down.
 SHIFT = 1e-2
 # A bound on the time of solvers that would not end; exceeding it counts as not converged.
 MOST_RESTARTS = 5000
@@ -38,7 +38,7 @@ def shift_invert(laplacian: Sparse, count: int) -> Callable[[], Basis]:
 
 
 def largest_of_complement(laplacian: Sparse, count: int) -> Callable[[], Basis]:
-    """The largest of I − L: Lanczos without a factorisation."""
+    """The largest of I − L: Lanczos without a factorization."""
     matrix: Sparse = csr_array(eye_array(laplacian.shape[0]) - laplacian)
     options: dict[str, Any] = {"tol": TOLERANCE, "maxiter": MOST_RESTARTS}
     return lambda: _ascending(eigsh(matrix, count, which="LA", v0=_start(matrix), **options))[:, ::-1]
@@ -51,7 +51,7 @@ def lobpcg(laplacian: Sparse, count: int) -> Callable[[], Basis]:
     return lambda: torch.lobpcg(matrix, X=start.clone(), **options)[1].numpy()
 
 
-def normalised_laplacian(affinity: Sparse) -> Sparse:
+def normalized_laplacian(affinity: Sparse) -> Sparse:
     """I − D^(−1/2) W D^(−1/2) of a graph without isolated nodes."""
     inverse_root = 1 / np.sqrt(affinity.sum(axis=1))
     scaled = affinity.multiply(inverse_root[:, None]).multiply(inverse_root[None, :])

@@ -23,7 +23,7 @@ from spectral_vmamba.bench.timing import (
     growth_exponent,
     seconds_of,
 )
-from spectral_vmamba.data import normalise, photograph_crops
+from spectral_vmamba.data import normalize, photograph_crops
 from spectral_vmamba.models import create_model
 from spectral_vmamba.ops.spectral import affinity
 
@@ -110,9 +110,9 @@ def photograph_features(tokens: int, batch: int, seed: int) -> Float[Tensor, "b 
     torch.manual_seed(seed)
     model = create_model("spectral_vmamba_nano").eval()
     crops = photograph_crops(batch, model.config.patch_size * side, seed)
-    images = normalise(crops, model.pretrained_cfg["mean"], model.pretrained_cfg["std"])
+    images = normalize(crops, model.pretrained_cfg["mean"], model.pretrained_cfg["std"])
     with torch.no_grad():
-        return model.embedding.rfn(images).flatten(2).mT.contiguous()
+        return model.tokenizer.rfn(images).flatten(2).mT.contiguous()
 
 
 def _measure_cell(native: Any | None, tokens: int, batch: int, seed: int) -> EigenvectorCell:
@@ -124,7 +124,7 @@ def _measure_cell(native: Any | None, tokens: int, batch: int, seed: int) -> Eig
         graph_seconds = best_seconds(lambda: native.neighbor_graphs(features, NEIGHBORS))
         graphs = native.neighbor_graphs(features, NEIGHBORS)
         graph_matrices = [graphs.affinity(i) for i in range(batch)]
-    laplacians = [eigen_peers.normalised_laplacian(matrix) for matrix in graph_matrices]
+    laplacians = [eigen_peers.normalized_laplacian(matrix) for matrix in graph_matrices]
     solvers = _native(native, graphs) | {
         name: _image_by_image([prepare(laplacian, WANTED + GUARD + 1) for laplacian in laplacians])
         for name, (prepare, most_tokens) in PEERS.items()

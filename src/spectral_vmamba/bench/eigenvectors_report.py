@@ -1,4 +1,4 @@
-"""The eigensolvers' ratios and accuracies as tables and as a picture."""
+"""The eigensolvers' ratios and accuracies as tables and as a image."""
 
 from matplotlib.figure import Figure
 from rich.console import RenderableType

@@ -1,4 +1,4 @@
-"""Distances from the limits as tables and as a picture."""
+"""Distances from the limits as tables and as a image."""
 
 from matplotlib.figure import Figure
 from rich.console import RenderableType
@@ -35,7 +35,7 @@ def plot_limits(result: LimitsResult) -> Figure:
         bars = left.bar([x + 0.4 * i for x in range(len(labels))], shares, 0.4, label=name)
         left.bar_label(bars, fmt="%.0f")
     left.set_xticks([x + 0.2 for x in range(len(labels))], labels)
-    left.axhline(100, color="grey", linestyle=":")
+    left.axhline(100, color="gray", linestyle=":")
     left.set_xlabel("tokens × channels")
     left.set_ylabel("share of the copy bandwidth [%]")
     left.set_title(f"Scan '{result.ours}', bytes counted once; copy: {result.copy_bandwidth / 1e9:.1f} GB/s")
@@ -43,7 +43,7 @@ def plot_limits(result: LimitsResult) -> Figure:
     milliseconds = [result.products.seconds * 1e3, result.forward_seconds * 1e3]
     bars = right.bar(["products and\nconvolutions alone", "whole forward"], milliseconds, color=["C2", "C7"])
     right.bar_label(bars, fmt="%.0f ms")
-    right.axhline(TARGET_SHARE * milliseconds[1], color="grey", linestyle=":")
+    right.axhline(TARGET_SHARE * milliseconds[1], color="gray", linestyle=":")
     right.set_ylabel("time [ms]")
     right.set_title(f"{result.model}, batch {result.batch}: ratio {result.products_share:.2f}", fontsize=11)
     return figure

@@ -1,4 +1,4 @@
-"""Peak memory of a training step: our mixer against one that materialises the scan, our model against Swin."""
+"""Peak memory of a training step: our mixer against one that materializes the scan, our model against Swin."""
 
 import subprocess
 import sys
@@ -95,8 +95,8 @@ def plot_memory(result: MemoryResult) -> Figure:
 
 def _draw(axis: Axes, group: MemoryGroup) -> None:
     names = list(group.bytes)[::-1]
-    colours = ["tab:green" if name == group.ours else "tab:gray" for name in names]
-    bars = axis.barh(names, [group.bytes[name] / 1e6 for name in names], color=colours)
+    colors = ["tab:green" if name == group.ours else "tab:gray" for name in names]
+    bars = axis.barh(names, [group.bytes[name] / 1e6 for name in names], color=colors)
     axis.bar_label(bars, [_ratio(group, name) for name in names], padding=4)
     axis.margins(x=0.12)
     axis.set_xlabel("growth of resident memory [MB]")

@@ -16,16 +16,16 @@ from spectral_vmamba.bench.memory import OUR_MODEL, PEER_MODEL
 from spectral_vmamba.bench.scan import PASSES
 from spectral_vmamba.bench.settings import Settings, Track
 from spectral_vmamba.bench.timing import Comparison, compare
-from spectral_vmamba.data import normalise, photograph_crops, resize
-from spectral_vmamba.layers import Block, RotationalFeatureNormaliser, S6Mixer
-from spectral_vmamba.models import SpectralEmbedding, create_model
+from spectral_vmamba.data import normalize, photograph_crops, resize
+from spectral_vmamba.layers import Block, RotationalFeatureNormalizer, S6Mixer
+from spectral_vmamba.models import SpectralTokenizer, create_model
 from spectral_vmamba.models.variants import FAMILIES
 from spectral_vmamba.ops.grid import Grid
 from spectral_vmamba.ops.traversal import Traversal
 
 PARTS = ("RFN, stem", "canonical frame", "STS", "scan", "projections", "MLP", "norms, rest")
-# Kinds of module that a part is recognised by, as regions of the profile.
-REGIONS = {RotationalFeatureNormaliser: "rfn", SpectralEmbedding: "embedding", S6Mixer: "mixer"}
+# Kinds of module that a part is recognized by, as regions of the profile.
+REGIONS = {RotationalFeatureNormalizer: "rfn", SpectralTokenizer: "tokenizer", S6Mixer: "mixer"}
 _GEMMS = ("mm", "addmm", "bmm", "baddbmm", "linear", "matmul", "einsum")
 _WHOLE = "region:whole"
 PROFILES, FORWARDS = 3, 15
@@ -75,10 +75,10 @@ def measure_model(settings: Settings, track: Track) -> ModelResult:
 
 
 def photograph_batch(batch: int, pixels: int, seed: int) -> Float[Tensor, "b 3 H W"]:
-    """Photographs, because the eigensolver's work depends on the picture."""
+    """Photographs, because the eigensolver's work depends on the image."""
     crops = photograph_crops(batch, 224, seed)
     images = crops.float() if pixels == 224 else resize(crops, pixels)
-    return normalise(images, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+    return normalize(images, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
 
 def seeded_model(name: str, seed: int, **options: Any) -> nn.Module:
@@ -100,8 +100,8 @@ def measure_shares(name: str, batch: int, pixels: int, seed: int) -> Shares:
 
 def _timed(model: nn.Module, images: Tensor) -> tuple[float, float]:
     """Seconds of a forward, and of STS in it."""
-    embedding = next(module for module in model.modules() if isinstance(module, SpectralEmbedding))
-    traverse, spent = embedding.traverse, 0.0
+    tokenizer = next(module for module in model.modules() if isinstance(module, SpectralTokenizer))
+    traverse, spent = tokenizer.traverse, 0.0
 
     def stopped(tokens: Tensor, grid: Grid) -> Traversal:
         nonlocal spent
@@ -110,13 +110,13 @@ def _timed(model: nn.Module, images: Tensor) -> tuple[float, float]:
         spent += perf_counter() - start
         return traversal
 
-    vars(embedding)["traverse"] = stopped
+    vars(tokenizer)["traverse"] = stopped
     try:
         start = perf_counter()
         model(images)
         return perf_counter() - start, spent
     finally:
-        del vars(embedding)["traverse"]
+        del vars(tokenizer)["traverse"]
 
 
 def _profiled(model: nn.Module, images: Tensor) -> dict[str, float]:
@@ -147,7 +147,7 @@ def _part(names: list[str]) -> str:
         return "RFN, stem"
     if "region:sts" in names:
         return "STS"
-    if "region:embedding" in names:
+    if "region:tokenizer" in names:
         return "canonical frame"
     if "region:mlp" in names:
         return "MLP"
@@ -175,7 +175,7 @@ def _regions(model: nn.Module) -> Iterator[None]:
                 mark(module, name)
         if isinstance(module, Block):
             mark(module.mlp, "mlp")
-        if isinstance(module, SpectralEmbedding):
+        if isinstance(module, SpectralTokenizer):
             module.traverse = record_function("region:sts")(module.traverse)
     try:
         yield

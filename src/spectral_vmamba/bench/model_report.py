@@ -1,4 +1,4 @@
-"""The model's shares and throughput as tables and as a picture."""
+"""The model's shares and throughput as tables and as a image."""
 
 from matplotlib.figure import Figure
 from rich.console import RenderableType
@@ -25,9 +25,9 @@ def plot_model(result: ModelResult) -> Figure:
     above, below = figure.subplots(2, height_ratios=[len(result.shares) + 1, 4])
     for i, shares in enumerate(result.shares):
         left = 0.0
-        for colour, part in enumerate(PARTS):
+        for color, part in enumerate(PARTS):
             share = 100 * shares.share(part)
-            above.barh(i, share, left=left, color=f"C{colour}", label=part if i == 0 else None)
+            above.barh(i, share, left=left, color=f"C{color}", label=part if i == 0 else None)
             if share > 4:
                 above.text(left + share / 2, i, f"{share:.0f}", ha="center", va="center", color="white")
             left += share
@@ -41,8 +41,8 @@ def plot_model(result: ModelResult) -> Figure:
         for direction, comparison in result.throughput.items()
         for name, timing in comparison.timings.items()
     ]
-    colours = ["tab:green" if ours else "tab:gray" for _, _, ours in bars]
-    drawn = below.barh([label for label, _, _ in bars], [speed for _, speed, _ in bars], color=colours)
+    colors = ["tab:green" if ours else "tab:gray" for _, _, ours in bars]
+    drawn = below.barh([label for label, _, _ in bars], [speed for _, speed, _ in bars], color=colors)
     below.bar_label(drawn, fmt="%.2f", padding=4)
     below.invert_yaxis()
     below.margins(x=0.1)

@@ -10,12 +10,12 @@ from rich.console import RenderableType
 from rich.table import Table
 from torch import Tensor
 
-from spectral_vmamba.analysis.catalogue import TIMM_MODELS
 from spectral_vmamba.bench.memory import PEER_MODEL
 from spectral_vmamba.bench.model import photograph_batch, seeded_model
 from spectral_vmamba.bench.scan import PASSES
 from spectral_vmamba.bench.settings import Settings, Track
 from spectral_vmamba.bench.timing import Comparison, as_times, compare
+from spectral_vmamba.metrics.catalog import TIMM_MODELS
 from spectral_vmamba.models.variants import FAMILIES, is_cpu_scale
 
 BATCH, PIXELS = 4, 224

@@ -14,7 +14,6 @@ from matplotlib.figure import Figure
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from spectral_vmamba.analysis import measure_environment
 from spectral_vmamba.bench.eigenvectors import measure_eigenvectors
 from spectral_vmamba.bench.eigenvectors_report import plot_eigenvectors, show_eigenvectors
 from spectral_vmamba.bench.limits import measure_limits
@@ -26,6 +25,7 @@ from spectral_vmamba.bench.models import measure_models, plot_models, show_model
 from spectral_vmamba.bench.scan import measure_scan
 from spectral_vmamba.bench.scan_report import plot_scan, show_scan
 from spectral_vmamba.bench.settings import Settings, Track
+from spectral_vmamba.metrics.environment import measure_environment
 
 
 class Section(NamedTuple):
@@ -45,7 +45,7 @@ SECTIONS = {
 
 
 def run_bench(names: Sequence[str], settings: Settings, folder: Path, console: Console) -> None:
-    """Prints ratios; writes `bench.json` with every time, after every section, and a picture of each section."""
+    """Prints ratios; writes `bench.json` with every time, after every section, and a image of each section."""
     folder.mkdir(parents=True, exist_ok=True)
     with _threads(settings.threads):
         report = _facts(names, settings, folder)
@@ -60,7 +60,7 @@ def run_bench(names: Sequence[str], settings: Settings, folder: Path, console: C
             report["sections"][name] = asdict(result)
             text = json.dumps(_finite(report), indent=1, ensure_ascii=False)
             (folder / "bench.json").write_text(text + "\n", encoding="utf-8")
-    console.print(f"wrote {folder / 'bench.json'} and a picture of each section", highlight=False, soft_wrap=True)
+    console.print(f"wrote {folder / 'bench.json'} and a image of each section", highlight=False, soft_wrap=True)
 
 
 def _facts(names: Sequence[str], settings: Settings, folder: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The scan's ratios as a table and as a picture."""
+"""The scan's ratios as a table and as a image."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -77,8 +77,8 @@ def _draw_grid(axis: Axes, result: ScanResult, direction: str) -> None:
 def _draw_headline(axis: Axes, result: ScanResult, direction: str) -> None:
     cell = _cell(result, result.headline, direction)
     timings = sorted(cell.comparison.timings.items(), key=lambda item: -item[1].seconds)
-    colours = ["tab:green" if n == result.ours else "tab:gray" if n in result.peers else "tab:blue" for n, _ in timings]
-    bars = axis.barh([name for name, _ in timings], [timing.seconds * 1e3 for _, timing in timings], color=colours)
+    colors = ["tab:green" if n == result.ours else "tab:gray" if n in result.peers else "tab:blue" for n, _ in timings]
+    bars = axis.barh([name for name, _ in timings], [timing.seconds * 1e3 for _, timing in timings], color=colors)
     axis.bar_label(bars, [as_times(cell.comparison.ratio(name, result.ours)) for name, _ in timings], padding=4)
     axis.margins(x=0.15)
     axis.set_xlabel("time [ms], best of several")

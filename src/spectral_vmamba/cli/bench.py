@@ -8,7 +8,7 @@ from rich.console import Console
 
 from spectral_vmamba.bench import SECTIONS, Settings, run_bench
 
-_DESCRIPTION = f"""{__doc__} Prints ratios; writes bench.json with every time, and a picture of each section.
+_DESCRIPTION = f"""{__doc__} Prints ratios; writes bench.json with every time, and a image of each section.
 Sections: scan (the selective scan against a torch loop, mambapy and the slow path of transformers, over a grid of
 sizes), memory (peak of a training step), eigenvectors (of photographs' graphs, against scipy and torch), model (where
 the time goes, images per second against Swin-T), models (images per second of every model of the paper's
@@ -18,9 +18,7 @@ Close other programs first. Example: spectral-vmamba bench --only scan --quick""
 
 def parser() -> ArgumentParser:
     parser = ArgumentParser(description=_DESCRIPTION)
-    parser.add_argument(
-        "-o", "--output", type=str, default="benchmarks/results", help="folder for numbers and pictures"
-    )
+    parser.add_argument("-o", "--output", type=str, default="benchmarks/results", help="folder for numbers and images")
     parser.add_argument(
         "--only", nargs="+", choices=list(SECTIONS), default=list(SECTIONS), help="sections to run; all unless given"
     )

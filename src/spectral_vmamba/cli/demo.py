@@ -9,15 +9,15 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from rich.progress import track
 
-from spectral_vmamba.analysis import measure_traversal, plot_traversals
 from spectral_vmamba.cli.progress import bars
 from spectral_vmamba.data import photographs, resize
-from spectral_vmamba.models import SpectralConfig, SpectralEmbedding, stem_normalisation
+from spectral_vmamba.models import SpectralConfig, SpectralTokenizer, stem_normalization
+from spectral_vmamba.plots.traversal_plots import measure_traversal, plot_traversals
 
 _DESCRIPTION = f"""{__doc__}
 
 The digits come with scikit-learn, the photographs with scikit-image; nothing is downloaded. Takes about five minutes on
-two cores and leaves report.html, which holds everything, with its pictures beside it. An interrupted demo goes on where
+two cores and leaves report.html, which holds everything, with its images beside it. An interrupted demo goes on where
 it was; one that has finished is measured again."""
 _MODELS = {"spectral_vmamba_nano": "Spectral VMamba nano", "vmamba_nano": "VMamba nano"}
 _PICTURES = ("coffee", "immunohistochemistry", "retina", "rocket")
@@ -33,7 +33,7 @@ def parser() -> ArgumentParser:
 
 
 def run(config: Namespace) -> int:
-    from spectral_vmamba.analysis.comparison_report import comparison_report
+    from spectral_vmamba.plots.comparison_report import comparison_report
 
     console, folder, began = Console(), Path(config.output), time.monotonic()
     folder.mkdir(parents=True, exist_ok=True)
@@ -56,7 +56,7 @@ def run(config: Namespace) -> int:
     for subject in subjects:
         console.print(subject.in_words(), markup=False, highlight=False)
     console.print(
-        f"wrote {folder / 'report.html'} and {len(figures)} pictures beside it, in {time.monotonic() - began:.0f} s",
+        f"wrote {folder / 'report.html'} and {len(figures)} images beside it, in {time.monotonic() - began:.0f} s",
         highlight=False,
         soft_wrap=True,
     )
@@ -64,15 +64,16 @@ def run(config: Namespace) -> int:
 
 
 def _subject(model: str, label: str, config: Namespace, folder: Path, console: Console):
-    from spectral_vmamba.analysis.comparison_report import Subject
-    from spectral_vmamba.analysis.training_plots import LearningCurve
-    from spectral_vmamba.engine import Bars, certify, evaluate, fit, load, recipe
+    from spectral_vmamba.inference import certify, evaluate, load
+    from spectral_vmamba.plots.comparison_report import Subject
+    from spectral_vmamba.plots.training_plots import LearningCurve
+    from spectral_vmamba.training import Bars, fit, recipe
 
     console.rule(label)
     run = folder / "runs" / f"{model}-{config.epochs}-epochs-seed-{config.seed}"
     settings = recipe("digits", model=model, epochs=config.epochs, seed=config.seed, output=str(run))
     result = fit(settings, resume=True, reporter=Bars(console))
-    # The averaged weights of the last epoch: no choice is made by the pictures that are then measured.
+    # The averaged weights of the last epoch: no choice is made by the images that are then measured.
     predictor = replace(load(run / "last.safetensors", "ema"), name=label)
     with bars(console) as progress:
         measured = evaluate(predictor, rotations=config.step, fills=("black", "disk"), progress=progress)
@@ -85,14 +86,14 @@ def _subject(model: str, label: str, config: Namespace, folder: Path, console: C
 
 def _traversals(console: Console) -> dict[str, Figure]:
     stem = "timm:tf_efficientnet_lite0"
-    embedding = SpectralEmbedding(SpectralConfig(stem=stem))
-    mean, std = stem_normalisation(stem)
-    pictures = {title: resize(photographs()[title][None], 224)[0] for title in _PICTURES}
+    tokenizer = SpectralTokenizer(SpectralConfig(stem=stem))
+    mean, std = stem_normalization(stem)
+    images = {title: resize(photographs()[title][None], 224)[0] for title in _PICTURES}
     figures = {}
     for angle in (90.0, 30.0):
         pairs = [
-            measure_traversal(embedding, picture, angle, mean, std, title)
-            for title, picture in track(pictures.items(), f"traversals at {angle:g}°", console=console, transient=True)
+            measure_traversal(tokenizer, image, angle, mean, std, title)
+            for title, image in track(images.items(), f"traversals at {angle:g}°", console=console, transient=True)
         ]
         figures[f"traversal_{angle:g}"] = plot_traversals(pairs)
     return figures

@@ -4,7 +4,7 @@ from jsonargparse import ArgumentParser, Namespace
 from rich.console import Console
 from rich.table import Table
 
-from spectral_vmamba.analysis import measure_environment
+from spectral_vmamba.metrics.environment import measure_environment
 
 
 def parser() -> ArgumentParser:

@@ -5,9 +5,9 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from spectral_vmamba.analysis.author_rules import RULES
-from spectral_vmamba.analysis.catalogue import as_markdown, catalogue, cells
 from spectral_vmamba.cli.progress import tables
+from spectral_vmamba.metrics.author_rules import RULES
+from spectral_vmamba.metrics.catalog import as_markdown, catalog, cells
 
 
 def parser() -> ArgumentParser:
@@ -21,7 +21,7 @@ def run(config: Namespace) -> int:
     console, errors = tables(), Console(stderr=True)
     if config.num_classes < 1:
         raise ValueError(f"expected --num-classes of at least 1, got {config.num_classes}")
-    rows = catalogue(config.num_classes, lambda models: track(models, "counting", console=errors, transient=True))
+    rows = catalog(config.num_classes, lambda models: track(models, "counting", console=errors, transient=True))
     if config.markdown:
         print(as_markdown(rows, config.num_classes), end="")
         return 0
@@ -35,7 +35,7 @@ def run(config: Namespace) -> int:
         table.add_row(*cells(row))
     console.print(table, highlight=False)
     console.print(
-        f"at {config.num_classes} classes; multiply-adds, 5 per normalised element, 9·l·d·n + l·d per scanned path. "
+        f"at {config.num_classes} classes; multiply-adds, 5 per normalized element, 9·l·d·n + l·d per scanned path. "
         "“All” counts every direction and every pass of a stem; authors count:",
         highlight=False,
     )

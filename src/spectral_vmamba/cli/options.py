@@ -15,7 +15,7 @@ from jsonargparse import (
     Namespace,
 )
 
-from spectral_vmamba.engine.recipes import recipes
+from spectral_vmamba.training.recipes import recipes
 
 
 class Teaching(RawDescriptionHelpFormatter, DefaultHelpFormatter):

@@ -1,4 +1,4 @@
-"""Progress bars of commands that go through pictures."""
+"""Progress bars of commands that go through images."""
 
 import os
 from collections.abc import Iterable, Iterator

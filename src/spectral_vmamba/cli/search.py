@@ -1,4 +1,4 @@
-"""Find the pictures of an embedded collection that are most like a given one, however it is turned."""
+"""Find the images of an embedded collection that are most like a given one, however it is turned."""
 
 import csv
 import json
@@ -11,12 +11,12 @@ from rich.console import Console
 from rich.table import Table
 
 from spectral_vmamba.cli.progress import tables
-from spectral_vmamba.data.finding import find_pictures
+from spectral_vmamba.data.find import find_images
 
 _DESCRIPTION = f"""{__doc__}
 
-EMBEDDINGS is a folder that `spectral-vmamba embed` wrote; its network is used for the picture, too. Similarities are
-cosines: 1 for the same picture, also when turned by 90, 180 or 270°. Several pictures may be given; those that cannot
+EMBEDDINGS is a folder that `spectral-vmamba embed` wrote; its network is used for the image, too. Similarities are
+cosines: 1 for the same image, also when turned by 90, 180 or 270°. Several images may be given; those that cannot
 be read are reported on standard error, the others are answered, and the exit code is 1.
 Examples:
   spectral-vmamba search photos.vectors new.jpg --sheet found.png
@@ -27,7 +27,7 @@ def parser() -> ArgumentParser:
     parser = ArgumentParser(description=_DESCRIPTION)
     parser.add_argument("embeddings", type=str, help="the output folder of embed")
     parser.add_argument("images", nargs="+", type=str, help="files, folders, patterns")
-    parser.add_argument("--top", type=int, default=10, help="pictures to find for each")
+    parser.add_argument("--top", type=int, default=10, help="images to find for each")
     parser.add_argument("--sheet", type=str | None, default=None, help="a PNG to write, with what was found")
     parser.add_argument("--format", choices=list(_WRITERS), default="table", help="jsonl is one JSON object a line")
     parser.add_argument("--device", type=str, default="cpu", help="where to run: cpu, cuda, …")
@@ -35,7 +35,7 @@ def parser() -> ArgumentParser:
 
 
 def run(config: Namespace) -> int:
-    from spectral_vmamba.engine.embedding.search import nearest, open_index
+    from spectral_vmamba.retrieval.search import nearest, open_index
 
     if config.top < 1:
         raise ValueError(f"expected --top of at least 1, got {config.top}")
@@ -44,11 +44,11 @@ def run(config: Namespace) -> int:
     index = open_index(config.embeddings, config.device)
     errors = Console(stderr=True)
     names, vectors, failed = [], [], False
-    for name, picture in find_pictures(config.images):
+    for name, image in find_images(config.images):
         try:
-            if isinstance(picture, Exception):
-                raise picture
-            vectors.append(index.vector(picture))
+            if isinstance(image, Exception):
+                raise image
+            vectors.append(index.vector(image))
             names.append(name)
         except (ValueError, OSError) as error:
             failed = True
@@ -56,10 +56,10 @@ def run(config: Namespace) -> int:
     answers = list(zip(names, nearest(index, vectors, config.top), strict=True))
     _WRITERS[config.format](answers)
     if config.sheet and answers:
-        from spectral_vmamba.analysis.contact_sheet import plot_contact_sheet
-        from spectral_vmamba.engine.embedding.found import found_pictures
+        from spectral_vmamba.plots.contact_sheet import plot_contact_sheet
+        from spectral_vmamba.retrieval.thumbnails import found_images
 
-        plot_contact_sheet(found_pictures(index, answers)).savefig(config.sheet, dpi=110, format="png")
+        plot_contact_sheet(found_images(index, answers)).savefig(config.sheet, dpi=110, format="png")
         errors.print(f"wrote {Path(config.sheet)}", markup=False, highlight=False, soft_wrap=True)
     return 1 if failed else 0
 
@@ -67,7 +67,7 @@ def run(config: Namespace) -> int:
 def _table(answers: Iterable) -> None:
     for name, hits in answers:
         table = Table(title=f"most like {name}", title_justify="left")
-        for heading in ("", "similarity", "label", "picture"):
+        for heading in ("", "similarity", "label", "image"):
             table.add_column(heading, overflow="fold")
         for hit in hits:
             table.add_row(str(hit.rank), f"{hit.similarity:.4f}", hit.label or "", hit.file)

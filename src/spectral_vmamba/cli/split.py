@@ -1,4 +1,4 @@
-"""Divide a folder of pictures into train and val, so many of every class, the same way every time."""
+"""Divide a folder of images into train and val, so many of every class, the same way every time."""
 
 import csv
 import os
@@ -7,13 +7,13 @@ from pathlib import Path
 from jsonargparse import ArgumentParser, Namespace
 from rich.console import Console
 
-from spectral_vmamba.data.folders import read_folder
+from spectral_vmamba.data.readers.folder import read_folder
 from spectral_vmamba.data.splits import split_counts, split_fraction
 
 _DESCRIPTION = f"""{__doc__}
 
-Writes a .csv of path,label,split that `train --data` reads; no picture is copied. The paper's mini-ImageNet (100
-classes, 50,000 to train on and 10,000 to validate on) from its 100 folders of 600 pictures:
+Writes a .csv of path,label,split that `train --data` reads; no image is copied. The paper's mini-ImageNet (100
+classes, 50,000 to train on and 10,000 to validate on) from its 100 folders of 600 images:
   spectral-vmamba split mini-imagenet/ --train-per-class 500 --val-per-class 100 --output mini-imagenet.csv"""
 
 
@@ -24,7 +24,7 @@ def parser() -> ArgumentParser:
     parser.add_argument(
         "--train-per-class", type=int | None, default=None, help="of every class to train on; the rest unless given"
     )
-    parser.add_argument("--val-per-class", type=int | None, default=None, help="pictures of every class to validate on")
+    parser.add_argument("--val-per-class", type=int | None, default=None, help="images of every class to validate on")
     parser.add_argument("--val-fraction", type=float, default=0.2, help="share to validate on, in place of counts")
     parser.add_argument("--seed", type=int, default=0, help="of the shuffle")
     parser.add_argument("--overwrite", action="store_true", help="replace the table if there is one")
@@ -37,15 +37,15 @@ def run(config: Namespace) -> int:
         raise FileNotFoundError(f"no folder at {folder}")
     if table.exists() and not config.overwrite:
         raise ValueError(f"{table} exists; choose another --output, or --overwrite")
-    pictures = read_folder(folder).get("all")
-    if pictures is None:
+    images = read_folder(folder).get("all")
+    if images is None:
         raise ValueError(f"{folder} already has train and val")
     if config.val_per_class is None:
         if config.train_per_class is not None:
             raise ValueError("--train-per-class also needs --val-per-class")
-        parts = split_fraction(pictures, config.val_fraction, config.seed)
+        parts = split_fraction(images, config.val_fraction, config.seed)
     else:
-        parts = split_counts(pictures, config.train_per_class, config.val_per_class, config.seed)
+        parts = split_counts(images, config.train_per_class, config.val_per_class, config.seed)
     table.parent.mkdir(parents=True, exist_ok=True)
     with table.open("w", newline="", encoding="utf-8") as stream:
         writer = csv.writer(stream)
@@ -55,8 +55,8 @@ def run(config: Namespace) -> int:
                 writer.writerow([os.path.relpath(folder / path, table.parent), part.classes[label], name])
     train, val = parts
     Console().print(
-        f"wrote {table}: {len(train):,} pictures to train on and {len(val):,} to validate on, "
-        f"{len(pictures.classes)} classes, seed {config.seed}",
+        f"wrote {table}: {len(train):,} images to train on and {len(val):,} to validate on, "
+        f"{len(images.classes)} classes, seed {config.seed}",
         markup=False,
         highlight=False,
         soft_wrap=True,

@@ -1,11 +1,11 @@
-"""Train a classifier on a folder of pictures (or a table, a pack, a named data set)."""
+"""Train a classifier on a folder of images (or a table, a pack, a named data set)."""
 
 from jsonargparse import ArgumentParser, Namespace
 from rich.console import Console
 
 from spectral_vmamba.cli.options import RecipeFile, add_fields, settings_from
-from spectral_vmamba.engine.config import TrainConfig
-from spectral_vmamba.engine.recipes import recipes
+from spectral_vmamba.training.recipes import recipes
+from spectral_vmamba.training.train_config import TrainConfig
 
 _DESCRIPTION = f"""{__doc__}
 
@@ -28,14 +28,14 @@ def parser() -> ArgumentParser:
 
 
 def run(config: Namespace) -> int:
-    from spectral_vmamba.engine import Bars, fit
+    from spectral_vmamba.training import Bars, fit
 
     console = Console()
     result = fit(settings_from(TrainConfig, config), resume=config.resume, reporter=Bars(console))
     best = result.best
     kind = {"ema": "averaged weights", "raw": "weights"}[best["weights"]]
     console.print(
-        f"best: {best['top1']:.2%} on the validation pictures, {kind} of epoch {best['epoch']}\n"
+        f"best: {best['top1']:.2%} on the validation images, {kind} of epoch {best['epoch']}\n"
         f"wrote {result.folder / 'best.safetensors'}; measure it with\n"
         f"  spectral-vmamba evaluate {result.folder} --rotations 15",
         markup=False,

@@ -1,4 +1,4 @@
-"""Any pictures that a person names, with or without labels: for work that looks at all of them once."""
+"""Any images that a person names, with or without labels: for work that looks at all of them once."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
@@ -9,17 +9,17 @@ from pathlib import Path
 
 from PIL import Image
 
-from spectral_vmamba.data.finding import find_pictures
-from spectral_vmamba.data.folders import Files, read_folder, unlabelled
-from spectral_vmamba.data.images import read_picture
-from spectral_vmamba.data.pictures import Pictures
+from spectral_vmamba.data.dataset import ImageDataset
+from spectral_vmamba.data.decode import decode_image
+from spectral_vmamba.data.find import find_images
+from spectral_vmamba.data.readers.folder import Files, read_folder, unlabeled
 from spectral_vmamba.data.sources import read_source
 
 
 @dataclass(frozen=True, eq=False)
 class Collection:
-    """`opener(i)` as in `Pictures`. `stamps` change when the pictures do; `root` is the folder that the names are
-    relative to, None where pictures are no files of their own."""
+    """`opener(i)` as in `ImageDataset`. `stamps` change when the images do; `root` is the folder that the names are
+    relative to, None where images are no files of their own."""
 
     names: Sequence[str]
     labels: Sequence[str | None]
@@ -31,7 +31,7 @@ class Collection:
         return len(self.names)
 
     def fingerprint(self) -> str:
-        """Tells collections apart without reading the pictures."""
+        """Tells collections apart without reading the images."""
         digest = sha256()
         for name, label, stamp in zip(self.names, self.labels, self.stamps, strict=True):
             digest.update(f"{name}\0{label}\0{stamp}\n".encode(errors="surrogateescape"))
@@ -42,7 +42,7 @@ class Collection:
 
 
 def read_collection(source: str) -> Collection:
-    """A folder with pictures at any depth, a .txt with a path a line (relative to it), or what `read_source` takes."""
+    """A folder with images at any depth, a .txt with a path a line (relative to it), or what `read_source` takes."""
     path = Path(source)
     if path.is_dir():
         return _folder(path)
@@ -53,26 +53,26 @@ def read_collection(source: str) -> Collection:
 
 
 def found_collection(names: Iterable[str]) -> Collection:
-    """Files, folders and patterns, as a person names them; what cannot be found is a picture that cannot be read."""
-    return named_files((name for name, _ in find_pictures(names)), Path(), "what was named")
+    """Files, folders and patterns, as a person names them; what cannot be found is a image that cannot be read."""
+    return named_files((name for name, _ in find_images(names)), Path(), "what was named")
 
 
 def named_files(names: Iterable[str], root: Path, where: str) -> Collection:
     names = list(names)
     if not names:
-        raise ValueError(f"no pictures in {where}; expected a path a line")
+        raise ValueError(f"no images in {where}; expected a path a line")
     paths = [root / name for name in names]
     stamps, opener = [_stamp(path) for path in paths], Files([str(path.absolute()) for path in paths])
     return Collection(names, [None] * len(names), stamps, opener, str(root.absolute()))
 
 
 def open_named(root: str, name: str) -> Image.Image:
-    return read_picture(Path(root) / name)
+    return decode_image(Path(root) / name)
 
 
 def _folder(folder: Path) -> Collection:
-    """Every picture, those in folders of classes with their class."""
-    everything = unlabelled(folder)
+    """Every image, those in folders of classes with their class."""
+    everything = unlabeled(folder)
     labels = _labels_by_path(folder)
     paths = [folder / name for name in everything.names]
     opener = Files([str(path.absolute()) for path in paths])
@@ -98,7 +98,7 @@ def _labels_by_path(folder: Path) -> dict[str, str]:
     }
 
 
-def _parts(parts: dict[str, Pictures], path: Path) -> Collection:
+def _parts(parts: dict[str, ImageDataset], path: Path) -> Collection:
     """All parts, one after the other; where they use the same names, with the part before the name."""
     names = [name for part in parts.values() for name in part.names]
     table = path.suffix.lower() == ".csv" and path.is_file()

@@ -1,17 +1,17 @@
-"""From what a person names (a folder, a table, a pack, a data set) to pictures for training and for validation."""
+"""From what a person names (a folder, a table, a pack, a data set) to images for training and for validation."""
 
 from pathlib import Path
 
-from spectral_vmamba.data.digits import digits
-from spectral_vmamba.data.folders import read_folder, read_table
-from spectral_vmamba.data.named import PREFIXES, read_named
-from spectral_vmamba.data.packs import read_pack
-from spectral_vmamba.data.pictures import Pictures
-from spectral_vmamba.data.shards import read_shards
+from spectral_vmamba.data.dataset import ImageDataset
+from spectral_vmamba.data.readers.digits import digits
+from spectral_vmamba.data.readers.folder import read_folder, read_table
+from spectral_vmamba.data.readers.npz import read_pack
+from spectral_vmamba.data.readers.timm_datasets import PREFIXES, read_named
+from spectral_vmamba.data.readers.webdataset import read_shards
 from spectral_vmamba.data.splits import split_fraction
 
 
-def read_source(source: str) -> dict[str, Pictures]:
+def read_source(source: str) -> dict[str, ImageDataset]:
     """{"train": …, "val": …} where the source has the two, else {"all": …}."""
     if source == "digits":
         return {"all": digits()}
@@ -24,7 +24,7 @@ def read_source(source: str) -> dict[str, Pictures]:
         return read_folder(path)
     if not path.exists():
         raise FileNotFoundError(
-            f"no data at {source}; expected a folder of pictures, a .csv, a .npz, 'digits', or a name that starts with "
+            f"no data at {source}; expected a folder of images, a .csv, a .npz, 'digits', or a name that starts with "
             f"{', '.join((*PREFIXES, 'wds/'))}"
         )
     if path.suffix.lower() == ".csv":
@@ -36,8 +36,8 @@ def read_source(source: str) -> dict[str, Pictures]:
 
 def training_data(
     source: str, val: str | None = None, val_fraction: float = 0.2, seed: int = 0
-) -> tuple[Pictures, Pictures]:
-    """Pictures to train on and to validate on: the source's own two parts, or `val` for the second, or a seeded
+) -> tuple[ImageDataset, ImageDataset]:
+    """ImageDataset to train on and to validate on: the source's own two parts, or `val` for the second, or a seeded
     fraction of every class."""
     parts = read_source(source)
     if val is not None:
@@ -49,7 +49,7 @@ def training_data(
     return parts["train"], parts["val"]
 
 
-def validation_data(source: str, val_fraction: float | None = None, seed: int = 0) -> Pictures:
+def validation_data(source: str, val_fraction: float | None = None, seed: int = 0) -> ImageDataset:
     """The part to measure on: the source's own, or the part that training set aside, or all there is."""
     parts = read_source(source)
     if "val" in parts:

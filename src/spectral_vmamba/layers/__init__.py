@@ -5,7 +5,7 @@ from spectral_vmamba.layers.downsample import ConvDownsample, Downsample
 from spectral_vmamba.layers.local_mixing import DepthwiseConv, IsotropicConv
 from spectral_vmamba.layers.mixer import S6Mixer
 from spectral_vmamba.layers.radius import RadiusEmbedding
-from spectral_vmamba.layers.rfn import RotationalFeatureNormaliser
+from spectral_vmamba.layers.rfn import RotationalFeatureNormalizer
 from spectral_vmamba.layers.s6 import S6
 from spectral_vmamba.layers.stems import ConvStem, FrozenStem, pad_to_patches
 
@@ -19,7 +19,7 @@ __all__ = [
     "FrozenStem",
     "IsotropicConv",
     "RadiusEmbedding",
-    "RotationalFeatureNormaliser",
+    "RotationalFeatureNormalizer",
     "S6Mixer",
     "pad_to_patches",
 ]

@@ -56,7 +56,7 @@ class DirectionalMixer(nn.Module):
         self.reset_directions(parts)
 
     def reset_directions(self, directions: list[Direction]) -> None:
-        """How the published code changes Mamba's initialisation of them."""
+        """How the published code changes Mamba's initialization of them."""
         raise NotImplementedError
 
 

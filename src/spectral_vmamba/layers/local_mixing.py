@@ -10,7 +10,7 @@ from spectral_vmamba.ops.grid import Grid
 
 
 class IsotropicConv(nn.Module):
-    """Mixes each token with its neighbours without knowing which way is up: equivariant to quarter turns.
+    """Mixes each token with its neighbors without knowing which way is up: equivariant to quarter turns.
 
     Cells of the kernel that quarter turns carry into one another share one weight: 3 weights for 3×3, 7 for 5×5.
     """

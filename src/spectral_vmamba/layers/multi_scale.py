@@ -1,4 +1,4 @@
-"""MSVMamba's parts: a mixer that scans two resolutions, a feed-forward net that looks at neighbours, Swin's merging."""
+"""MSVMamba's parts: a mixer that scans two resolutions, a feed-forward net that looks at neighbors, Swin's merging."""
 
 from math import ceil
 

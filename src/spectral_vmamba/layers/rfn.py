@@ -1,4 +1,4 @@
-"""RFN, the Rotational Feature Normaliser: F = max over r of R(−θr) · stem(R(θr) · I)."""
+"""RFN, the Rotational Feature Normalizer: F = max over r of R(−θr) · stem(R(θr) · I)."""
 
 from math import gcd
 from typing import Literal
@@ -13,7 +13,7 @@ from spectral_vmamba.ops.turns import rotate, turn
 Rotations = Literal[4, 8, "random"] | None
 
 
-class RotationalFeatureNormaliser(nn.Module):
+class RotationalFeatureNormalizer(nn.Module):
     """Runs the stem on turned copies of the image, turns the feature maps back and keeps the largest response.
 
     With the four quarter turns, F(R I) = R F(I) holds exactly for any stem and any image size, padding included:

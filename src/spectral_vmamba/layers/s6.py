@@ -26,7 +26,7 @@ class S6(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Mamba's initialisation: Δ between 1e-3 and 1e-1, A = −1, −2, …, D = 1."""
+        """Mamba's initialization: Δ between 1e-3 and 1e-1, A = −1, −2, …, D = 1."""
         nn.init.uniform_(self.x_proj, -(self.x_proj.shape[-1] ** -0.5), self.x_proj.shape[-1] ** -0.5)
         nn.init.uniform_(self.dt_proj, -(self.rank**-0.5), self.rank**-0.5)
         with torch.no_grad():

@@ -1,19 +1,19 @@
 """SpectralVMamba and its named variants, registered with timm. The only package that imports timm."""
 
 from spectral_vmamba.models._timm import timm  # isort: skip  (before anything else that imports timm)
-from spectral_vmamba.models.config import SpectralConfig
-from spectral_vmamba.models.embedding import SpectralEmbedding
 from spectral_vmamba.models.local_vim import convert_local_vim
 from spectral_vmamba.models.msvmamba import convert_msvmamba
 from spectral_vmamba.models.registry import create_model, list_models
+from spectral_vmamba.models.spectral_config import SpectralConfig
 from spectral_vmamba.models.spectral_vmamba import SpectralVMamba
-from spectral_vmamba.models.stems import stem_normalisation
+from spectral_vmamba.models.stem_factory import stem_normalization
+from spectral_vmamba.models.tokenizer import SpectralTokenizer
 from spectral_vmamba.models.vim import convert_vim
 from spectral_vmamba.models.vmamba import VMamba, VMambaConfig, convert_vmamba
 
 __all__ = [
     "SpectralConfig",
-    "SpectralEmbedding",
+    "SpectralTokenizer",
     "SpectralVMamba",
     "VMamba",
     "VMambaConfig",
@@ -23,6 +23,6 @@ __all__ = [
     "convert_vmamba",
     "create_model",
     "list_models",
-    "stem_normalisation",
+    "stem_normalization",
     "timm",
 ]

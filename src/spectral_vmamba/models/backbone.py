@@ -48,12 +48,12 @@ def build_stages(
 class Backbone(Classifier):
     """A hierarchy of stages. Takes float images (b, in_chans, H, W) of one patch or more.
 
-    A network has an `embedding`, which makes pixels tokens with a traversal, and `stages`; built, it calls `finish`.
+    A network has an `tokenizer`, which makes pixels tokens with a traversal, and `stages`; built, it calls `finish`.
     """
 
-    embedding: nn.Module
+    tokenizer: nn.Module
     stages: nn.ModuleList
-    stem_pattern = r"^embedding"
+    stem_pattern = r"^tokenizer"
 
     def finish(
         self, widths: Sequence[int], patch_size: int, num_classes: int, global_pool: str, drop_rate: float
@@ -69,7 +69,7 @@ class Backbone(Classifier):
         self.reset_classifier(num_classes, global_pool)
 
     def embed(self, images: Float[Tensor, "b rgb H W"]) -> Tokens:
-        return self.embedding(images)
+        return self.tokenizer(images)
 
     def forward(self, images: Float[Tensor, "b rgb H W"]) -> Tensor:
         tokens = self.forward_tokens(images)
@@ -94,13 +94,13 @@ class Backbone(Classifier):
         return x if pre_logits else self.head(x)
 
     def forward_features(self, images: Float[Tensor, "b rgb H W"]) -> Float[Tensor, "b l c"]:
-        """The last stage's tokens, normalised, in raster order of the given images."""
+        """The last stage's tokens, normalized, in raster order of the given images."""
         return self.forward_tokens(images).in_image_order()
 
     def forward_tokens(self, images: Float[Tensor, "b rgb H W"]) -> Tokens:
-        """The last stage's tokens, normalised, in the canonical frame if there is one: pooled, they are the same bits
+        """The last stage's tokens, normalized, in the canonical frame if there is one: pooled, they are the same bits
         for every quarter turn."""
-        return self._normalised(self._stages(images)[-1])
+        return self._normalized(self._stages(images)[-1])
 
     def forward_intermediates(
         self,
@@ -117,18 +117,18 @@ class Backbone(Classifier):
         wanted, last = feature_take_indices(len(self.stages), indices)
         stages = self._stages(x, last + 1 if stop_early else None)
         finals = {len(self.stages) - 1} if norm else set()
-        maps = [(self._normalised(stages[i]) if i in finals else stages[i]).maps() for i in wanted]
+        maps = [(self._normalized(stages[i]) if i in finals else stages[i]).maps() for i in wanted]
         if intermediates_only:
             return maps
         whole = len(stages) == len(self.stages)
-        return (self._normalised(stages[-1]) if whole else stages[-1]).in_image_order(), maps
+        return (self._normalized(stages[-1]) if whole else stages[-1]).in_image_order(), maps
 
     def forward_traversals(self, images: Float[Tensor, "b rgb H W"]) -> tuple[Tensor, list[Traversal]]:
         """The logits, and the visiting orders of every stage on the grid of the given images."""
         stages = self._stages(images)
         return self.forward_head(self.norm(stages[-1].x)), [tokens.image_traversal() for tokens in stages]
 
-    def _normalised(self, tokens: Tokens) -> Tokens:
+    def _normalized(self, tokens: Tokens) -> Tokens:
         return tokens._replace(x=self.norm(tokens.x))
 
     # -- the rest of timm's contract ------------------------------------------------------------------------------

@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 
 _ADVICE = {
-    1: "repeat a grey image with images.expand(-1, 3, -1, -1), or build the model with in_chans=1",
-    2: "drop the alpha channel of a grey image with images[:, :1].expand(-1, 3, -1, -1)",
+    1: "repeat a gray image with images.expand(-1, 3, -1, -1), or build the model with in_chans=1",
+    2: "drop the alpha channel of a gray image with images[:, :1].expand(-1, 3, -1, -1)",
     4: "drop an alpha channel with images[:, :3], or build the model with in_chans=4",
 }
 
@@ -33,7 +33,7 @@ def check_images(images: Tensor, in_chans: int, patch_size: int) -> None:
         )
     if not images.is_floating_point():
         raise ValueError(
-            f"expected floating point images, got {images.dtype}; convert with images.float() / 255 and normalise with "
+            f"expected floating point images, got {images.dtype}; convert with images.float() / 255 and normalize with "
             f"the mean and std of model.pretrained_cfg"
         )
     if not torch.compiler.is_compiling() and not images.is_meta:

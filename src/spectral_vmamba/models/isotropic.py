@@ -133,7 +133,7 @@ class IsotropicBackbone(Classifier):
         return self.forward_head(self.forward_features(images))
 
     def forward_features(self, images: Float[Tensor, "b rgb H W"]) -> Float[Tensor, "b s c"]:
-        """All tokens, normalised, in the order of the sequence."""
+        """All tokens, normalized, in the order of the sequence."""
         return self.norm(self._stream(images)[0])
 
     def forward_head(self, x: Float[Tensor, "b s c"], pre_logits: bool = False) -> Tensor:

@@ -12,9 +12,9 @@ from spectral_vmamba.layers.multi_scale import MultiScaleBlock, MultiScaleMixer,
 from spectral_vmamba.layers.stems import ChannelNorm, missing
 from spectral_vmamba.models.backbone import Backbone, build_stages
 from spectral_vmamba.models.classifier import init_linear
-from spectral_vmamba.models.config import check_stages
 from spectral_vmamba.models.conversion import Rule, read_foreign, renamed, reshaped
-from spectral_vmamba.models.embedding import PatternEmbedding
+from spectral_vmamba.models.spectral_config import check_stages
+from spectral_vmamba.models.tokenizer import PatternTokenizer
 from spectral_vmamba.ops.selective_scan import Backend
 
 
@@ -50,7 +50,7 @@ class MSVMamba(Backbone):
         super().__init__(in_chans)
         self.config = config = MSVMambaConfig(**architecture)
         stem = PatchStem(in_chans, config.widths[0], self.PATCH)
-        self.embedding = PatternEmbedding(stem, in_chans, self.PATCH, "raster")
+        self.tokenizer = PatternTokenizer(stem, in_chans, self.PATCH, "raster")
         block = partial(_block, config)
         self.stages = build_stages(config.widths, config.depths, drop_path_rate, block, PatchMerging)
         self.finish(config.widths, self.PATCH, num_classes, global_pool, drop_rate)
@@ -79,8 +79,8 @@ def _block(config: MSVMambaConfig, width: int, drop_path: float) -> MultiScaleBl
 _BLOCK = r"layers\.(\d+)\.blocks\.(\d+)\."
 _OURS = r"stages.\1.blocks.\2."
 _RULES: list[Rule] = [
-    (r"patch_embed\.0\.(.*)", r"embedding.stem.0.\1"),
-    (r"patch_embed\.2\.(.*)", r"embedding.stem.1.\1"),
+    (r"patch_embed\.0\.(.*)", r"tokenizer.stem.0.\1"),
+    (r"patch_embed\.2\.(.*)", r"tokenizer.stem.1.\1"),
     (r"layers\.(\d+)\.downsample\.(.*)", lambda m: f"stages.{int(m[1]) + 1}.downsample.{m[2]}"),
     (_BLOCK + r"norm\.(.*)", _OURS + r"mixer_norm.\3"),
     (_BLOCK + r"norm2\.(.*)", _OURS + r"ffn_norm.\3"),

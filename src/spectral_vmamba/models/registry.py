@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from spectral_vmamba.models._timm import timm
-from spectral_vmamba.models.config import SpectralConfig
+from spectral_vmamba.models.spectral_config import SpectralConfig
 from spectral_vmamba.models.variants import FAMILIES
 
 

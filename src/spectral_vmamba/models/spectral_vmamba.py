@@ -9,21 +9,21 @@ from torch import Tensor, nn
 from spectral_vmamba.layers import Block, Downsample, RadiusEmbedding, S6Mixer
 from spectral_vmamba.models.backbone import Backbone, build_stages
 from spectral_vmamba.models.classifier import init_linear
-from spectral_vmamba.models.config import SpectralConfig
-from spectral_vmamba.models.embedding import SpectralEmbedding
+from spectral_vmamba.models.spectral_config import SpectralConfig
+from spectral_vmamba.models.tokenizer import SpectralTokenizer
 from spectral_vmamba.models.tokens import Tokens
 
 
 class SpectralVMamba(Backbone):
-    """A hierarchical backbone whose answer does not change when the picture is turned by quarter turns.
+    """A hierarchical backbone whose answer does not change when the image is turned by quarter turns.
 
     Takes float images (b, in_chans, H, W) of one patch or more; `architecture` are the fields of `SpectralConfig`.
     `img_size` is there for timm's sake and fixes nothing.
     """
 
-    embedding: SpectralEmbedding
+    tokenizer: SpectralTokenizer
     undecayed = ("radius.table",)
-    stem_pattern = r"^(?:embedding|project|radius)"
+    stem_pattern = r"^(?:tokenizer|project|radius)"
 
     def __init__(
         self,
@@ -37,8 +37,8 @@ class SpectralVMamba(Backbone):
     ):
         super().__init__(in_chans)
         self.config = config = SpectralConfig.from_keywords(**architecture)
-        self.embedding = SpectralEmbedding(config, in_chans)
-        first, channels = config.widths[0], self.embedding.channels
+        self.tokenizer = SpectralTokenizer(config, in_chans)
+        first, channels = config.widths[0], self.tokenizer.channels
         self.project = nn.Identity() if channels == first else nn.Linear(channels, first)
         self.radius = RadiusEmbedding(first) if config.radius_embedding else None
         block = partial(_block, config)
@@ -49,7 +49,7 @@ class SpectralVMamba(Backbone):
 
     def embed(self, images: Float[Tensor, "b rgb H W"] | Tokens) -> Tokens:
         """RFN and STS, unless what these give is itself given: all methods take it in place of images."""
-        tokens, traversal, frame = images if isinstance(images, Tokens) else self.embedding(images)
+        tokens, traversal, frame = images if isinstance(images, Tokens) else self.tokenizer(images)
         x = self.project(tokens)
         if self.radius is not None:
             x = x + self.radius(traversal.grid)

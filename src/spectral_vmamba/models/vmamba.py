@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from spectral_vmamba.layers import Block, ConvDownsample, ConvStem, S6Mixer
 from spectral_vmamba.models.backbone import Backbone, build_stages
 from spectral_vmamba.models.classifier import init_linear
-from spectral_vmamba.models.config import check_stages
 from spectral_vmamba.models.conversion import Rule, read_foreign, renamed, reshaped
-from spectral_vmamba.models.embedding import PatternEmbedding
+from spectral_vmamba.models.spectral_config import check_stages
+from spectral_vmamba.models.tokenizer import PatternTokenizer
 from spectral_vmamba.ops.grid import Grid
 from spectral_vmamba.ops.orders import Pattern, pattern_orders
 from spectral_vmamba.ops.selective_scan import Backend
@@ -55,7 +55,7 @@ class VMamba(Backbone):
         super().__init__(in_chans)
         self.config = config = VMambaConfig(**architecture)
         stem = ConvStem(in_chans, config.widths[0], self.PATCH)
-        self.embedding = PatternEmbedding(stem, in_chans, self.PATCH, config.orders)
+        self.tokenizer = PatternTokenizer(stem, in_chans, self.PATCH, config.orders)
         block = partial(_block, config)
         self.stages = build_stages(config.widths, config.depths, drop_path_rate, block, ConvDownsample)
         self.finish(config.widths, self.PATCH, num_classes, global_pool, drop_rate)
@@ -78,10 +78,10 @@ def _block(config: VMambaConfig, width: int, drop_path: float) -> Block:
 _BLOCK = r"layers\.(\d+)\.blocks\.(\d+)\."
 _OURS = r"stages.\1.blocks.\2."
 _RULES: list[Rule] = [
-    (r"patch_embed\.0\.(.*)", r"embedding.stem.0.\1"),
-    (r"patch_embed\.2\.(.*)", r"embedding.stem.1.\1"),
-    (r"patch_embed\.5\.(.*)", r"embedding.stem.3.\1"),
-    (r"patch_embed\.7\.(.*)", r"embedding.stem.4.\1"),
+    (r"patch_embed\.0\.(.*)", r"tokenizer.stem.0.\1"),
+    (r"patch_embed\.2\.(.*)", r"tokenizer.stem.1.\1"),
+    (r"patch_embed\.5\.(.*)", r"tokenizer.stem.3.\1"),
+    (r"patch_embed\.7\.(.*)", r"tokenizer.stem.4.\1"),
     (r"layers\.(\d+)\.downsample\.1\.(.*)", lambda m: f"stages.{int(m[1]) + 1}.downsample.conv.{m[2]}"),
     (r"layers\.(\d+)\.downsample\.3\.(.*)", lambda m: f"stages.{int(m[1]) + 1}.downsample.norm.{m[2]}"),
     (_BLOCK + r"(?:norm|ln_1)\.(.*)", _OURS + r"mixer_norm.\3"),

@@ -14,9 +14,9 @@ Domain = Literal["square", "disk"]
 
 @dataclass(frozen=True)
 class Grid:
-    """The tokens of a picture of `rows` × `columns` patches after `level` halvings.
+    """The tokens of a image of `rows` × `columns` patches after `level` halvings.
 
-    `domain="square"`: every cell is a token. `"disk"`: only cells that lie wholly inside a circle about the centre,
+    `domain="square"`: every cell is a token. `"disk"`: only cells that lie wholly inside a circle about the center,
     the inscribed one unless its `diameter` (in patches) is given; after a halving, those that come from at least one
     such cell. Tokens are numbered in raster order ("grid order").
     """
@@ -46,7 +46,7 @@ class Grid:
         return self._table("cells")
 
     def squared_radii(self) -> Int[Tensor, "l"]:
-        """Four times the squared distance of each token from the centre, in cells: an exact integer."""
+        """Four times the squared distance of each token from the center, in cells: an exact integer."""
         return self._table("squared_radii")
 
     def windows(self) -> Int[Tensor, "l_half w"]:

@@ -1,4 +1,4 @@
-"""Visiting orders that know the grid but not the picture: rasters, windows, random ones, and any of your own.
+"""Visiting orders that know the grid but not the image: rasters, windows, random ones, and any of your own.
 
 A *direction* names one order: `h` row by row, `v` column by column, `wK` window by window of K × K cells; with `_flip`
 backwards. A *pattern* names the directions that are scanned together, is `random`, or is a function from a Grid to its

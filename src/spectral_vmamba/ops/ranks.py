@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def tied_ranks(values: Float[Tensor, "*batch l"] | Int[Tensor, "*batch l"], tolerance: float | Tensor = 0) -> Tensor:
-    """0, 1, 2, … in ascending order; neighbours no farther apart than the tolerance share a rank."""
+    """0, 1, 2, … in ascending order; neighbors no farther apart than the tolerance share a rank."""
     ascending, order = values.sort(dim=-1, stable=True)
     ranks = F.pad((ascending.diff(dim=-1) > tolerance).cumsum(-1), (1, 0))
     return torch.empty_like(order).scatter(-1, order, ranks)

@@ -86,7 +86,7 @@ class PatternTraversal(Traversal):
 def visiting_orders(
     ranks: Int[Tensor, "b m l"], content: Int[Tensor, "b l"], squared_radii: Int[Tensor, "l"]
 ) -> Int[Tensor, "b k l"]:
-    """Sort along every eigenvector, up and down; ties go by content, then by distance from the centre.
+    """Sort along every eigenvector, up and down; ties go by content, then by distance from the center.
 
     Descending is a sort of the negated ranks, not the ascending order reversed: with a flipped eigenvector the two
     paths then trade places exactly, ties included.
@@ -97,8 +97,8 @@ def visiting_orders(
 
 
 def canonical_node_order(content: Int[Tensor, "b l"], squared_radii: Int[Tensor, "l"]) -> Int[Tensor, "b l"]:
-    """The tokens by content, equal ones by distance from the centre. Raster order decides only between tokens that
-    agree in both: twins by a symmetry of the picture."""
+    """The tokens by content, equal ones by distance from the center. Raster order decides only between tokens that
+    agree in both: twins by a symmetry of the image."""
     by_radius = squared_radii.argsort(dim=0, stable=True)
     return by_radius[content[:, by_radius].argsort(dim=-1, stable=True)]
 

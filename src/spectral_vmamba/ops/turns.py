@@ -1,6 +1,6 @@
 """Turning images and maps: quarter turns exactly, other angles by bilinear interpolation, and the canonical frame.
 
-`quarters` counts anticlockwise quarter turns, as in `torch.rot90`; angles are anticlockwise degrees.
+`quarters` counts counterclockwise quarter turns, as in `torch.rot90`; angles are counterclockwise degrees.
 """
 
 from dataclasses import dataclass
@@ -20,9 +20,9 @@ def turn(maps: Tensor, quarters: int) -> Tensor:
 def rotate(
     maps: Float[Tensor, "b c h w"], degrees: float | Tensor, outside: Literal["zeros", "reflection"] = "zeros"
 ) -> Float[Tensor, "b c h w"]:
-    """Turn about the centre on the same canvas, bilinear; outside of it are zeros, or its own mirror image.
+    """Turn about the center on the same canvas, bilinear; outside of it are zeros, or its own mirror image.
 
-    In float32 at least: half precision cannot tell neighbouring pixels' coordinates apart.
+    In float32 at least: half precision cannot tell neighboring pixels' coordinates apart.
     """
     dtype = torch.promote_types(maps.dtype, torch.float32)
     height, width = maps.shape[-2:]
@@ -61,7 +61,7 @@ class Frame:
 def canonical_frame(images: Float[Tensor, "b c h w"]) -> tuple[Float[Tensor, "b c h2 w2"], Frame]:
     """Turn each image to the quarter turn whose pixels, read in order, are lexicographically largest.
 
-    All quarter turns of an image end as the same bits: candidates tie only when they are the same picture. No sum is
+    All quarter turns of an image end as the same bits: candidates tie only when they are the same image. No sum is
     taken, so no rounding, and an image's frame cannot depend on its batch mates. Non-square images are laid in
     landscape first and then only differ by a half turn.
     """

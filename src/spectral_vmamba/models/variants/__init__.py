@@ -12,7 +12,7 @@ FAMILIES = {
 
 
 def is_cpu_scale(name: str) -> bool:
-    """Whether a name of ours stands for a small network for small pictures, made for comparisons on a CPU."""
+    """Whether a name of ours stands for a small network for small images, made for comparisons on a CPU."""
     (config,) = (names[name] for names in FAMILIES.values() if name in names)
     return config.default.input_size[-1] < 200
 

@@ -2,14 +2,14 @@
 
 from timm.models import generate_default_cfgs, register_model
 
+from spectral_vmamba.models._builder import build, configuration
 from spectral_vmamba.models.msvmamba import MSVMamba, convert_msvmamba
-from spectral_vmamba.models.variants.common import build, configuration
 
 _PAPER = "Multi-Scale VMamba: Hierarchy in Hierarchy Visual State Space Model"
 
 default_cfgs = generate_default_cfgs(
     {
-        f"msvmamba_{name}.untrained": configuration("embedding.stem.0", size, paper_name=_PAPER)
+        f"msvmamba_{name}.untrained": configuration("tokenizer.stem.0", size, paper_name=_PAPER)
         for name, size in {"pico": 32, "nano": 224, "micro": 224, "tiny": 224}.items()
     }
 )

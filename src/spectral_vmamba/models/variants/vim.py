@@ -2,8 +2,8 @@
 
 from timm.models import generate_default_cfgs, register_model
 
+from spectral_vmamba.models._builder import build, configuration
 from spectral_vmamba.models.local_vim import LocalVim, convert_local_vim
-from spectral_vmamba.models.variants.common import build, configuration
 from spectral_vmamba.models.vim import Vim, convert_vim
 
 _VIM = "Vision Mamba: Efficient Visual Representation Learning with Bidirectional State Space Model"

@@ -2,14 +2,14 @@
 
 from timm.models import generate_default_cfgs, register_model
 
-from spectral_vmamba.models.variants.common import build, configuration
+from spectral_vmamba.models._builder import build, configuration
 from spectral_vmamba.models.vmamba import VMamba, convert_vmamba
 
 _PAPER = "VMamba: Visual State Space Model"
 
 default_cfgs = generate_default_cfgs(
     {
-        f"vmamba_{name}.untrained": configuration("embedding.stem.0", size, paper_name=_PAPER)
+        f"vmamba_{name}.untrained": configuration("tokenizer.stem.0", size, paper_name=_PAPER)
         for name, size in {"nano": 32, "tiny": 224, "small": 224, "base": 224}.items()
     }
 )

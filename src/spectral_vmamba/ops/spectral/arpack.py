@@ -70,7 +70,7 @@ def _factor(sparse: csc_matrix, shift: float):
 def _eigenvalues_below(sparse: csc_matrix, bound: float) -> int | None:
     """Sylvester's law of inertia: as many eigenvalues lie below `bound` as L − bound has negative pivots.
 
-    This proves that Lanczos missed none. `None` if the factorisation had to leave the diagonal.
+    This proves that Lanczos missed none. `None` if the factorization had to leave the diagonal.
     """
     try:
         factor = _factor(sparse, bound)

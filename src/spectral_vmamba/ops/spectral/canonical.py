@@ -3,7 +3,7 @@
 An eigenvector is only known up to its sign and a repeated eigenvalue's vectors only up to a rotation. Both are the same
 question — which orthonormal basis of an eigenspace? — and get the same answer: project *probes* onto the eigenspace,
 one after the other, and take what comes out. Probes are functions of a token's content and of its distance from the
-centre alone, so the answer turns with the image.
+center alone, so the answer turns with the image.
 
 The paper makes the first non-zero entry positive; "first" in raster order moves when the image turns. The first entry
 in an order by content would do, but hangs on a single token; a projection weighs all of them.
@@ -60,7 +60,7 @@ def eigenspace_end(values: Float[Tensor, "b c"], count: int) -> Int[Tensor, "b"]
 
 def _probes(trivial: Tensor, content: Tensor, squared_radii: Tensor) -> Float[Tensor, "b p l"]:
     """√degree · contentⁱ · radiusʲ, i + j = 1, 2, …, orthogonal to the trivial vector, of length one (or zero)."""
-    content, radius = _standardised(content), _standardised(squared_radii.to(content).expand(content.shape))
+    content, radius = _standardized(content), _standardized(squared_radii.to(content).expand(content.shape))
     contents, radii = _powers(content), _powers(radius)
     exponents = [(total - j, j) for total in range(1, _HIGHEST_DEGREE + 1) for j in range(total + 1)]
     probes = torch.stack([contents[i] * radii[j] for i, j in exponents], dim=1) * trivial[:, None]
@@ -76,10 +76,10 @@ def _powers(values: Tensor) -> list[Tensor]:
     return powers
 
 
-def _standardised(values: Tensor) -> Tensor:
-    centred = values - values.mean(-1, keepdim=True)
-    largest = centred.abs().amax(-1, keepdim=True)
-    return torch.where(largest > 0, centred / largest, 0.0)
+def _standardized(values: Tensor) -> Tensor:
+    centered = values - values.mean(-1, keepdim=True)
+    largest = centered.abs().amax(-1, keepdim=True)
+    return torch.where(largest > 0, centered / largest, 0.0)
 
 
 def _signs(vectors, trivial, content, squared_radii, node_order) -> Float[Tensor, "b m"]:

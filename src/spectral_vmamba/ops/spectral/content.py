@@ -17,12 +17,12 @@ def content_ranks(
     height: int,
     width: int,
 ) -> Int[Tensor, "b l"]:
-    """Tokens by content; equal ones by distance from the centre; still equal ones by what surrounds them.
+    """Tokens by content; equal ones by distance from the center; still equal ones by what surrounds them.
 
-    Patches of a flat sky are equal in content. Those at one distance from the centre are told apart by colour
+    Patches of a flat sky are equal in content. Those at one distance from the center are told apart by color
     refinement (Weisfeiler-Leman) on the grid: a token's new rank follows from its own and the multiset of its four
-    neighbours', round after round, until nothing changes. Every step commutes with turning the grid, and all is integer
-    arithmetic: what stays equal are twins by a symmetry of the picture.
+    neighbors', round after round, until nothing changes. Every step commutes with turning the grid, and all is integer
+    arithmetic: what stays equal are twins by a symmetry of the image.
     """
     by_content = tied_ranks(content, EQUAL * content.amax(-1, keepdim=True))
     ranks = tied_ranks(by_content * (int(squared_radii.max()) + 1) + squared_radii)

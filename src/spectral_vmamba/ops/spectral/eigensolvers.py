@@ -1,4 +1,4 @@
-"""The smallest non-trivial eigenpairs of normalised Laplacians, by four solvers behind one function.
+"""The smallest non-trivial eigenpairs of normalized Laplacians, by four solvers behind one function.
 
 An order is only as good as its eigenvector, so every solver works in float64 and returns its residuals, and a pair that
 did not converge is an error. A small residual alone does not show that no smaller eigenvalue was missed (Lanczos

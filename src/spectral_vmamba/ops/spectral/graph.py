@@ -12,7 +12,7 @@ from torch import Tensor
 TIE = 1e-10
 # Tokens this near, relative to their lengths, are the same: what is left of ‖a‖² + ‖b‖² − 2a·b is rounding.
 SAME = 1e-12
-# An edge that is there weighs at least this much (its distance is 5.3 σ then). One odd patch in an even picture has
+# An edge that is there weighs at least this much (its distance is 5.3 σ then). One odd patch in an even image has
 # d ≈ n σ / 2, and exp(−d²/2σ²) underflows to 0: the graph would fall apart again.
 WEAKEST_EDGE = 1e-6
 
@@ -34,10 +34,10 @@ def affinity(features: Float[Tensor, "b l c"], neighbors: int | None) -> Float[T
 
 
 def squared_distances(features: Float[Tensor, "b l c"]) -> Float[Tensor, "b l l"]:
-    """‖f_i−f_j‖² through one matrix product. Features are centred first, to lose little to cancellation."""
-    centred = features - features.mean(1, keepdim=True)
-    norms = centred.square().sum(-1)
-    squared = norms[:, :, None] + norms[:, None, :] - 2 * centred @ centred.mT
+    """‖f_i−f_j‖² through one matrix product. Features are centered first, to lose little to cancellation."""
+    centered = features - features.mean(1, keepdim=True)
+    norms = centered.square().sum(-1)
+    squared = norms[:, :, None] + norms[:, None, :] - 2 * centered @ centered.mT
     squared = (squared + squared.mT) / 2
     rounding = SAME * (norms[:, :, None] + norms[:, None, :])
     return squared.masked_fill((squared <= rounding) | _diagonal(squared), 0.0)

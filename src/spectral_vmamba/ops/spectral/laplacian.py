@@ -1,11 +1,11 @@
-"""The symmetric normalised Laplacian."""
+"""The symmetric normalized Laplacian."""
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 
-def normalised_laplacian(
+def normalized_laplacian(
     affinity: Float[Tensor, "b l l"],
 ) -> tuple[Float[Tensor, "b l l"], Float[Tensor, "b l"]]:
     """L = I − D^(−1/2) W D^(−1/2), and its known null vector, D^(1/2)·1 scaled to length one."""

@@ -1,6 +1,6 @@
-"""Nearest-neighbour graphs and their eigenvectors in C++ (csrc/graph.cpp, csrc/eigen.cpp), without l × l matrices.
+"""Nearest-neighbor graphs and their eigenvectors in C++ (csrc/graph.cpp, csrc/eigen.cpp), without l × l matrices.
 
-The same graphs and eigenvectors as `affinity`, `normalised_laplacian` and `smallest_eigenpairs` give; threads share the
+The same graphs and eigenvectors as `affinity`, `normalized_laplacian` and `smallest_eigenpairs` give; threads share the
 images out.
 """
 
@@ -89,7 +89,7 @@ def neighbor_graphs(features: Float[Tensor, "b l c"], neighbors: int) -> Graphs:
     features = features.detach().double().contiguous()
     images, tokens, channels = features.shape
     if not 1 <= neighbors < tokens - 1:
-        raise ValueError(f"expected 1 to {tokens - 2} neighbours in graphs of {tokens} tokens, got {neighbors}")
+        raise ValueError(f"expected 1 to {tokens - 2} neighbors in graphs of {tokens} tokens, got {neighbors}")
     options = _GraphOptions(images, tokens, channels, neighbors, SAME, TIE, WEAKEST_EDGE, torch.get_num_threads(), 0)
     handle = c_void_p()
     call("sv_neighbor_graphs", byref(options), pointer(features), byref(handle))
@@ -113,7 +113,7 @@ def neighbor_graphs(features: Float[Tensor, "b l c"], neighbors: int) -> Graphs:
 
 
 def sparse_eigenpairs(graphs: Graphs, count: int, wanted: int | None = None) -> tuple[Eigenpairs, Float[Tensor, "b l"]]:
-    """The `count` smallest non-trivial eigenpairs of the normalised Laplacians, and the trivial vectors.
+    """The `count` smallest non-trivial eigenpairs of the normalized Laplacians, and the trivial vectors.
 
     The first `wanted` (by default all but two) are as accurate as float64 allows; the others only tell whether these
     stand alone. A pair that did not converge has an infinite residual.

@@ -1,4 +1,4 @@
-"""Chebyshev-filtered subspace iteration: batched, matrix products and small factorisations only, for accelerators."""
+"""Chebyshev-filtered subspace iteration: batched, matrix products and small factorizations only, for accelerators."""
 
 import torch
 from jaxtyping import Float
@@ -18,7 +18,7 @@ def subspace_eigenvectors(
     """A random block larger than `count` holds every wanted direction, repeated ones too, so none can be missed.
 
     Each round damps the part of the spectrum above the block's largest Ritz value by a Chebyshev polynomial, then
-    orthonormalises and rotates the block to its Ritz vectors.
+    orthonormalizes and rotates the block to its Ritz vectors.
     """
     images, tokens = trivial.shape
     width = min(2 * count + 8, tokens - 1)
@@ -45,7 +45,7 @@ def subspace_eigenvectors(
 
 
 def _orthonormal(block: Float[Tensor, "b l p"]) -> Float[Tensor, "b l p"]:
-    """Q of a QR factorisation, twice: the filter leaves columns nearly parallel."""
+    """Q of a QR factorization, twice: the filter leaves columns nearly parallel."""
     return torch.linalg.qr(torch.linalg.qr(block).Q).Q
 
 
@@ -54,12 +54,12 @@ def _chebyshev_filter(
 ) -> Float[Tensor, "b l p"]:
     """p(L)·block with |p| ≤ 1 on [cut, 2] and p(0) = 1 scaled up below: the scaled three-term recurrence."""
     cut = torch.where(cut > SMALLEST_CUT, cut, CUT_ABOVE_ONE_EIGENSPACE).clamp(max=1.9)
-    centre, half = (2 + cut) / 2, (2 - cut) / 2
-    σ_first = -half / centre
+    center, half = (2 + cut) / 2, (2 - cut) / 2
+    σ_first = -half / center
     σ = σ_first
-    previous, current = block, (laplacian @ block - centre * block) * (σ / half)
+    previous, current = block, (laplacian @ block - center * block) * (σ / half)
     for _ in range(FILTER_DEGREE - 1):
         σ_next = 1 / (2 / σ_first - σ)
-        following = (laplacian @ current - centre * current) * (2 * σ_next / half) - σ * σ_next * previous
+        following = (laplacian @ current - center * current) * (2 * σ_next / half) - σ * σ_next * previous
         previous, current, σ = current, following, σ_next
     return current

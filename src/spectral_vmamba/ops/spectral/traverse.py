@@ -12,7 +12,7 @@ from spectral_vmamba.ops.spectral.content import content_ranks
 from spectral_vmamba.ops.spectral.eigenpairs import Eigenpairs
 from spectral_vmamba.ops.spectral.eigensolvers import Solver, smallest_eigenpairs
 from spectral_vmamba.ops.spectral.graph import affinity
-from spectral_vmamba.ops.spectral.laplacian import normalised_laplacian
+from spectral_vmamba.ops.spectral.laplacian import normalized_laplacian
 from spectral_vmamba.ops.spectral.sparse import GUARD, native_takes, neighbor_graphs, sparse_eigenpairs
 from spectral_vmamba.ops.traversal import Traversal
 
@@ -46,7 +46,7 @@ def spectral_ranks(
     """Each token's rank along each eigenvector, and its rank by content (first of all the length of its features).
 
     A graph with fewer non-trivial eigenvectors than asked for gives rank 0 to every token along the missing ones: the
-    order is then by content and distance from the centre.
+    order is then by content and distance from the center.
     """
     device = features.device
     if device.type == "mps":  # has no float64
@@ -84,7 +84,7 @@ def _canonical_eigenvectors(features, content, node_ranks, squared_radii, wanted
         cut = eigenspace_end(pairs.values, count) == pairs.values.shape[-1]
         for image in cut.nonzero().flatten().tolist():
             i = slice(image, image + 1)
-            laplacian, null = normalised_laplacian(affinity(features[i], neighbors))
+            laplacian, null = normalized_laplacian(affinity(features[i], neighbors))
             vectors[i, :count] = settle(smallest_eigenpairs(laplacian, null, tokens - 1, "dense"), i)
     return vectors
 
@@ -94,12 +94,12 @@ def _eigenpairs(features: Tensor, neighbors: int | None, count: int, solver: Sol
     tokens = features.shape[1]
     more = min(count + GUARD, tokens - 1)
     if neighbors is None or not _goes_native(features, neighbors, count, solver):
-        laplacian, trivial = normalised_laplacian(affinity(features, neighbors))
+        laplacian, trivial = normalized_laplacian(affinity(features, neighbors))
         return smallest_eigenpairs(laplacian, trivial, more, solver), trivial
     pairs, trivial = sparse_eigenpairs(neighbor_graphs(features, neighbors), more, count)
     for image in pairs.residuals.isinf().any(-1).nonzero().flatten().tolist():
         i = slice(image, image + 1)
-        laplacian, trivial[i] = normalised_laplacian(affinity(features[i], neighbors))
+        laplacian, trivial[i] = normalized_laplacian(affinity(features[i], neighbors))
         for mine, other in zip(pairs, smallest_eigenpairs(laplacian, trivial[i], more, "auto"), strict=True):
             mine[i] = other
     return pairs, trivial
@@ -120,7 +120,7 @@ def _check(features: Tensor, content: Tensor, cells: Tensor, eigenvectors: int, 
     if eigenvectors < 1:
         raise ValueError(f"expected at least one eigenvector, got {eigenvectors}")
     if neighbors is not None and neighbors < 1:
-        raise ValueError(f"expected at least one neighbour per token, or None for all, got {neighbors}")
+        raise ValueError(f"expected at least one neighbor per token, or None for all, got {neighbors}")
     if features.shape[1] == 0 or features.shape[1] != len(cells):
         raise ValueError(f"expected features of {len(cells)} ≥ 1 tokens for this grid, got {tuple(features.shape)}")
     broken = content.isfinite().all(1).logical_not().nonzero().flatten().tolist()

@@ -1,0 +1,51 @@
+"""Drawing how a classifier learned, and what it takes for what."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from spectral_vmamba.metrics.classification import Scores
+
+
+@dataclass(frozen=True)
+class LearningCurve:
+    """By epoch: the mean loss in training, and the accuracy on the validation images (0 to 1)."""
+
+    loss: list[float]
+    accuracy: list[float]
+
+
+def plot_learning(curves: Mapping[str, LearningCurve]) -> Figure:
+    figure = Figure(figsize=(11, 4.2), layout="constrained")
+    loss, accuracy = figure.subplots(1, 2)
+    for name, curve in curves.items():
+        epochs = range(1, len(curve.loss) + 1)
+        loss.plot(epochs, curve.loss, label=name)
+        accuracy.plot(epochs, [100 * share for share in curve.accuracy])
+    for axis, what in ((loss, "loss in training"), (accuracy, "validation accuracy, upright [%]")):
+        axis.set_xlabel("epoch")
+        axis.set_ylabel(what)
+        axis.grid(alpha=0.3)
+    figure.legend(frameon=False, loc="outside lower center", ncols=3)
+    return figure
+
+
+def plot_confusion(scores: Scores, classes: Sequence[str], title: str) -> Figure:
+    """Shares of every class; numbers are counted images, where they fit."""
+    counts = np.array(scores.confusion)
+    side = max(4.5, min(0.45 * len(classes) + 2, 14))
+    figure = Figure(figsize=(side, side), layout="constrained")
+    axis = figure.subplots()
+    axis.imshow(counts / counts.sum(1, keepdims=True).clip(1), cmap="Blues", vmin=0, vmax=1)
+    if len(classes) <= 30:
+        axis.set_xticks(range(len(classes)), classes, rotation=90 if max(map(len, classes)) > 2 else 0)
+        axis.set_yticks(range(len(classes)), classes)
+        for i, j in zip(*np.nonzero(counts), strict=True):
+            dark = counts[i, j] > 0.5 * counts[i].sum()
+            axis.text(j, i, str(counts[i, j]), ha="center", va="center", fontsize=8, color="white" if dark else "black")
+    axis.set_xlabel("taken for")
+    axis.set_ylabel("is")
+    axis.set_title(title, fontsize=11)
+    return figure

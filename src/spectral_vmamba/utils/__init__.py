@@ -1,0 +1,1 @@
+"""Helpers that know nothing of images or models: files, interruption, progress, optional packages."""
