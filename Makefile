@@ -9,7 +9,7 @@ help:
 	@echo "make demo       set up, then train two small networks, turn their pictures, and report (demo/report.html)"
 	@echo "make test       set up, then run the tests"
 	@echo "make test-slow  the tests that take minutes each"
-	@echo "make bench      time it against other ways to do the same (numbers and pictures in benchmarks/results/)"
+	@echo "make bench      compare speed and memory with other implementations (numbers and plots in benchmarks/results/)"
 	@echo "make fix        format, lint, check types"
 	@echo "make clean      remove .venv and caches"
 
@@ -31,7 +31,7 @@ test-slow: $(INSTALLED)
 
 bench: $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt "mambapy==1.2.0" --no-deps
-	$(BIN)/spectral-vmamba bench --output benchmarks/results
+	$(BIN)/python -m benchmarks --output benchmarks/results
 
 fix: $(INSTALLED)
 	$(BIN)/ruff format .

@@ -1,5 +1,5 @@
-// A block: a few vectors of the graph side by side, (tokens, 4 · vectors), so that one matrix entry meets all of them in
-// a few vector registers. And the small symmetric matrices that blocks multiply to.
+// A block: several vectors over the nodes of a graph, stored side by side as (rows, 4 · V), so that each matrix entry is
+// multiplied with all of them in a few vector registers. Also the small matrices that products of blocks give.
 #pragma once
 
 #include <algorithm>
@@ -11,13 +11,13 @@
 
 namespace sv {
 
-// Four doubles anywhere in an array of doubles (a std::vector of a vector type would lose its alignment).
+// Four doubles at any place in an array of doubles. (A std::vector of a vector type would lose the type's alignment.)
 typedef double Four __attribute__((vector_size(32), aligned(8), may_alias));
-constexpr int64_t most_columns = 32;
+constexpr int64_t max_columns = 32;
 
 struct Small {  // a small square matrix
     int64_t size;
-    alignas(32) double at[most_columns][most_columns];
+    alignas(32) double at[max_columns][max_columns];
 };
 
 template <int V>
@@ -31,7 +31,7 @@ struct Block {
     SV_INLINE const Four* row(int64_t i) const { return reinterpret_cast<const Four*>(data.data() + i * columns); }
 };
 
-// Xᵀ Y, four rows of the result at a time: as many sums as fit the registers
+// Xᵀ Y, four rows of the result at a time: as many sums as fit into the registers.
 template <int V>
 SV_INLINE void inner_products(const Block<V>& X, const Block<V>& Y, Small& result) {
     result.size = Block<V>::columns;
@@ -72,11 +72,11 @@ SV_INLINE void project_out(Block<V>& X, const double* u) {
         for (int v = 0; v < V; ++v) X.row(i)[v] -= u[i] * along[v];
 }
 
-// M such that X M has orthonormal columns, given G = Xᵀ X: the inverse of G's Cholesky factor. Columns are scaled to
-// length one first: a filter stretches them very differently. False if they are dependent.
-SV_INLINE bool orthonormaliser(const Small& G, Small& M) {
+// M such that X M has orthonormal columns, given G = Xᵀ X: the inverse of the Cholesky factor of G. Columns are first
+// scaled to length one, because a filter stretches them very differently. Returns false if they are dependent.
+SV_INLINE bool orthonormalizing_factor(const Small& G, Small& M) {
     const int64_t n = M.size = G.size;
-    double scale[most_columns], R[most_columns][most_columns];
+    double scale[max_columns], R[max_columns][max_columns];
     for (int64_t i = 0; i < n; ++i) {
         if (!(G.at[i][i] > 0) || !std::isfinite(G.at[i][i])) return false;
         scale[i] = 1 / std::sqrt(G.at[i][i]);
@@ -102,8 +102,14 @@ SV_INLINE bool orthonormaliser(const Small& G, Small& M) {
     return true;
 }
 
-// H = Q diag(values) Qᵀ with ascending values, by Jacobi's rotations, up to off-diagonal entries of size `accuracy`; H is
-// overwritten.
+// The indices of the values, ascending by value. Not inlined: one copy serves all sizes.
+inline __attribute__((noinline)) void sort_indices(const double* values, int64_t count, int64_t* indices) {
+    for (int64_t i = 0; i < count; ++i) indices[i] = i;
+    std::sort(indices, indices + count, [&](int64_t a, int64_t b) { return values[a] < values[b]; });
+}
+
+// H = Q diag(values) Qᵀ with ascending values, by Jacobi rotations, until no off-diagonal entry is larger than
+// `accuracy`. H is overwritten.
 template <int64_t n>
 SV_INLINE void eigen_decomposition(Small& H, double accuracy, double* values, Small& Q) {
     Q.size = n;
@@ -139,11 +145,12 @@ SV_INLINE void eigen_decomposition(Small& H, double accuracy, double* values, Sm
                 }
             }
     }
-    int64_t ascending[most_columns];
-    for (int64_t i = 0; i < n; ++i) ascending[i] = i;
-    std::sort(ascending, ascending + n, [&](int64_t a, int64_t b) { return H.at[a][a] < H.at[b][b]; });
+    double diagonal[n];
+    int64_t ascending[n];
+    for (int64_t i = 0; i < n; ++i) diagonal[i] = H.at[i][i];
+    sort_indices(diagonal, n, ascending);
     for (int64_t j = 0; j < n; ++j) {
-        values[j] = H.at[ascending[j]][ascending[j]];
+        values[j] = diagonal[ascending[j]];
         for (int64_t k = 0; k < n; ++k) Q.at[k][j] = V[ascending[j]][k];
     }
 }

@@ -1,26 +1,28 @@
-// Chebyshev-filtered subspace iteration. A random block, wider than the wanted pairs are many, holds a part of every
-// wanted direction, repeated eigenvalues included: none can be missed. Each round damps what lies above the block's
-// largest Ritz value by a polynomial of L, orthonormalises, and rotates the block to its Ritz vectors. Other methods
-// were measured and found slower: docs/native.md.
+// Chebyshev-filtered subspace iteration. A random block with more vectors than wanted pairs has a component along every
+// wanted eigenvector, including those of repeated eigenvalues, so no pair is missed. Each round damps everything above the
+// largest Ritz value of the block with a polynomial of L, orthonormalizes the block, and rotates it to its Ritz vectors.
+// Other methods were measured and are slower: docs/native.md.
 #include "eigen.h"
 
+#include <cstring>
+#include <iterator>
 #include <limits>
-#include <new>
 
 #include "block.h"
+#include "guard.h"
 
 namespace sv {
 namespace {
 
-// One round stretches the wanted directions by at most e^stretch against the unwanted.
+// One round amplifies the wanted directions by at most e^stretch relative to the unwanted ones.
 constexpr double first_stretch = 3, stretch = 10;
-constexpr int64_t most_products = 6000;
-// A wanted vector's error is about its residual over the gap to the next eigenvalue. Entries count as equal within 1e-8
-// (EQUAL_ENTRIES in ops/spectral/canonical.py): a hundredth of that, or what rounding leaves.
+constexpr int64_t max_products = 6000;
+// The error of a wanted vector is about its residual divided by the gap to the next eigenvalue. Entries within 1e-8 count
+// as equal (EQUAL_ENTRIES in ops/spectral/canonical.py): aim for a hundredth of that, or for the level of rounding.
 constexpr double vector_error = 1e-10, rounding = 1e-14, largest_residual = 1e-12, guard_residual = 1e-9;
 
-// S = D^(-1/2) W D^(-1/2) on vectors that are equal on equal tokens, in the orthonormal basis of the nodes. What is left
-// out are differences between equal tokens: eigenvectors with eigenvalues above 1.
+// S = D^(-1/2) W D^(-1/2) on vectors that are equal on equal tokens, in the orthonormal basis of the nodes. This leaves
+// out the differences between equal tokens, which are eigenvectors with eigenvalues above 1.
 struct Sparse {
     int64_t rows;
     const int64_t* offsets;
@@ -47,8 +49,8 @@ SV_INLINE void filter_step(const Sparse& S, const Block<V>& X, double shift, dou
         }
         const Four* x = X.row(i);
         Four* o = out.row(i);
-        const double own = shift - S.diagonal[i];
-        for (int v = 0; v < V; ++v) o[v] = alpha * (own * x[v] - sum[v]) - beta * o[v];
+        const double diagonal = shift - S.diagonal[i];
+        for (int v = 0; v < V; ++v) o[v] = alpha * (diagonal * x[v] - sum[v]) - beta * o[v];
     }
 }
 
@@ -61,21 +63,21 @@ class Solver {
         start();
         int64_t products = 0;
         double best = std::numeric_limits<double>::infinity();
-        for (int32_t round = 1; products < most_products; ++round) {
-            if (!orthonormalise()) return -round;
+        for (int32_t round = 1; products < max_products; ++round) {
+            if (!orthonormalize()) return -round;
             rotate_to_ritz_vectors();
             ++products;
-            const double missing = worst_excess(o);
-            if (std::isnan(missing)) return -round;
-            // At the level of rounding more rounds do not help.
-            if (missing <= 1 || (missing >= best / 2 && at_rounding(o))) {
+            const double worst = worst_excess(o);
+            if (std::isnan(worst)) return -round;
+            // At the level of rounding, more rounds do not help.
+            if (worst <= 1 || (worst >= best / 2 && at_rounding(o))) {
                 store(o, result);
                 return round;
             }
-            // An eigenspace as wide as the block, such as that of a graph in very many pieces.
+            // The eigenspace fills the block, for example in a graph with very many components.
             if (round > 2 && ritz[columns - 1] - ritz[o.wanted - 1] <= o.cluster) return -round;
-            best = std::min(best, missing);
-            products += filter(o, round == 1 ? first_stretch : stretch, most_products - products);
+            best = std::min(best, worst);
+            products += filter(o, round == 1 ? first_stretch : stretch, max_products - products);
         }
         return -1;
     }
@@ -83,10 +85,10 @@ class Solver {
   private:
     static constexpr int64_t columns = 4 * V;
     const Sparse& S;
-    Block<V> X, LX;  // the block, and L times it while it holds Ritz vectors
+    Block<V> X, LX;  // the block, and L times the block while it holds Ritz vectors
     double ritz[columns], residuals[columns], accuracy = 1e-4;
 
-    // The same numbers for every image: an answer must not depend on its batch mates.
+    // The same numbers for every image, so that a result does not depend on the rest of the batch.
     SV_INLINE void start() {
         uint64_t state = 0;
         for (double& entry : X.data) {
@@ -97,40 +99,36 @@ class Solver {
         }
     }
 
-    SV_INLINE bool orthonormalise() {
-        for (int pass = 0; pass < 2; ++pass) {  // the first leaves rounding times the block's condition
+    SV_INLINE bool orthonormalize() {
+        for (int pass = 0; pass < 2; ++pass) {  // the first pass leaves an error of rounding times the block's condition
             Small products, factor;
             project_out(X, S.trivial.data());
             inner_products(X, X, products);
-            if (!orthonormaliser(products, factor)) return false;
+            if (!orthonormalizing_factor(products, factor)) return false;
             multiply(X, factor);
         }
         return true;
     }
 
     SV_INLINE void rotate_to_ritz_vectors() {
-        filter_step(S, X, 1, 1, 0, clear(LX));
+        std::fill(LX.data.begin(), LX.data.end(), 0.0);
+        filter_step(S, X, 1, 1, 0, LX);
         Small H, Q;
         inner_products(X, LX, H);
         eigen_decomposition<columns>(H, accuracy, ritz, Q);
         multiply(X, Q);
         multiply(LX, Q);
-        Four squares[V] = {}, values[V] = {};
-        for (int64_t j = 0; j < columns; ++j) values[j / 4][j % 4] = ritz[j];
+        Four squares[V] = {}, values[V];
+        std::memcpy(values, ritz, sizeof(ritz));
         for (int64_t i = 0; i < S.rows; ++i)
             for (int v = 0; v < V; ++v) {
                 const Four rest = LX.row(i)[v] - values[v] * X.row(i)[v];
                 squares[v] += rest * rest;
             }
         for (int64_t j = 0; j < columns; ++j) residuals[j] = std::sqrt(squares[j / 4][j % 4]);
-        // One round lowers residuals by e^-stretch at most: a finer rotation than the next round can use is for nothing.
+        // One round lowers residuals by at most e^-stretch, so the next rotation needs no more accuracy than this.
         const double lowest = *std::min_element(residuals, residuals + columns);
         accuracy = std::clamp(lowest * 1e-6, 1e-17, 1e-6);
-    }
-
-    static SV_INLINE Block<V>& clear(Block<V>& block) {
-        std::fill(block.data.begin(), block.data.end(), 0.0);
-        return block;
     }
 
     // A residual as a multiple of what is allowed.
@@ -161,24 +159,24 @@ class Solver {
         return i < o.wanted || ritz[i] - ritz[o.wanted - 1] <= 10 * o.cluster;
     }
 
-    // X ← p(L) X with |p| ≤ 1 from the largest Ritz value up to 2, the end of the spectrum; the scaled recurrence. The
-    // degree is what `most` stretch allows, or less if the wanted pairs need less.
-    SV_INLINE int64_t filter(const sv_eigen_options& o, double most, int64_t budget) {
+    // X ← p(L) X with |p| ≤ 1 between the largest Ritz value and 2, the end of the spectrum, by the scaled recurrence. The
+    // degree is what the stretch `limit` allows, or less if the wanted pairs need less.
+    SV_INLINE int64_t filter(const sv_eigen_options& o, double limit, int64_t budget) {
         const double cut = std::clamp(ritz[columns - 1], 1e-6, 1.9);
-        const double centre = (2 + cut) / 2, half = (2 - cut) / 2, start = -half / centre;
+        const double center = (2 + cut) / 2, half = (2 - cut) / 2, start = -half / center;
         double needed = 0;
         for (int64_t i = 0; i < o.count; ++i)
             if (double e = excess(o, i); e > 1)
-                needed = std::max(needed, std::acosh(3 * e) / std::acosh(std::max((centre - ritz[i]) / half, 1 + 1e-9)));
-        const double allowed = most / std::acosh(centre / half);
+                needed = std::max(needed, std::acosh(3 * e) / std::acosh(std::max((center - ritz[i]) / half, 1 + 1e-9)));
+        const double allowed = limit / std::acosh(center / half);
         const int64_t degree = std::clamp<int64_t>(int64_t(std::ceil(std::min(needed, allowed))), 2, budget + 2);
         double sigma = start;
         for (int64_t i = 0; i < S.rows; ++i)
-            for (int v = 0; v < V; ++v) LX.row(i)[v] = (LX.row(i)[v] - centre * X.row(i)[v]) * (sigma / half);
+            for (int v = 0; v < V; ++v) LX.row(i)[v] = (LX.row(i)[v] - center * X.row(i)[v]) * (sigma / half);
         Block<V>*current = &LX, *previous = &X;
         for (int64_t step = 1; step < degree; ++step) {
             const double next = 1 / (2 / start - sigma);
-            filter_step(S, *current, 1 - centre, 2 * next / half, sigma * next, *previous);
+            filter_step(S, *current, 1 - center, 2 * next / half, sigma * next, *previous);
             std::swap(current, previous);
             sigma = next;
         }
@@ -209,9 +207,9 @@ struct Width {
     int64_t wanted, columns;
     int32_t (*solve)(const Sparse&, const sv_eigen_options&, Result);
 };
-// About twice the wanted pairs and some: fewer converge slower, more cost more per product.
+// A little more than twice the wanted pairs: narrower blocks converge more slowly, wider ones cost more per product.
 constexpr Width widths[] = {{2, 8, solve_2}, {4, 12, solve_3}, {6, 16, solve_4}, {8, 20, solve_5}, {14, 32, solve_8}};
-// In small graphs eigenvalues lie far apart and a narrow block is enough.
+// The eigenvalues of small graphs are far apart, and a narrow block is enough.
 constexpr int64_t small_graph = 128;
 constexpr Width narrow{4, 8, solve_2};
 
@@ -222,7 +220,7 @@ const Width* width_for(const sv_eigen_options& o) {
     return nullptr;
 }
 
-// One image of the batch.
+// The graph of one image of the batch.
 struct Nodes {
     int64_t count, tokens;
     const int64_t* offsets;
@@ -230,12 +228,12 @@ struct Nodes {
     const double* weights;
 };
 
-Nodes image_of(const sv_graph_arrays& g, int64_t image, int64_t tokens) {
+Nodes nodes_of(const sv_graph_arrays& g, int64_t image, int64_t tokens) {
     return {g.nodes[image], tokens, g.offsets + image * (tokens + 1), g.owner + image * tokens,
             g.sizes + image * tokens, g.columns, g.weights};
 }
 
-Sparse normalised(const Nodes& nodes) {
+Sparse normalized_adjacency(const Nodes& nodes) {
     const int64_t* offsets = nodes.offsets;
     std::vector<double> degree(nodes.count);  // of one token
     double total = 0;
@@ -259,7 +257,7 @@ Sparse normalised(const Nodes& nodes) {
 }
 
 // From nodes to tokens: out[t] = vector[owner of t] / √(size of its node)
-void spread(const Nodes& nodes, const double* vector, double* out) {
+void expand_to_tokens(const Nodes& nodes, const double* vector, double* out) {
     for (int64_t token = 0; token < nodes.tokens; ++token) {
         const int32_t node = nodes.owner[token];
         out[token] = vector[node] / std::sqrt(double(nodes.sizes[node]));
@@ -267,16 +265,34 @@ void spread(const Nodes& nodes, const double* vector, double* out) {
 }
 
 int32_t solve_image(const Nodes& nodes, const Width& width, const sv_eigen_options& o, Result result, double* trivial) {
-    const Sparse S = normalised(nodes);
-    spread(nodes, S.trivial.data(), trivial);
+    const Sparse S = normalized_adjacency(nodes);
+    expand_to_tokens(nodes, S.trivial.data(), trivial);
     if (nodes.count <= width.columns + 1) return -1;
     std::vector<double> vectors(o.count * nodes.count);
     const int32_t rounds = width.solve(S, o, {result.values, vectors.data(), result.residuals});
     if (rounds < 0) return rounds;
     for (int64_t j = 0; j < o.count; ++j)
-        spread(nodes, vectors.data() + j * nodes.count, result.vectors + j * nodes.tokens);
-    // Differences between equal tokens are eigenvectors too, above 1: then they may be among the wanted.
+        expand_to_tokens(nodes, vectors.data() + j * nodes.count, result.vectors + j * nodes.tokens);
+    // Differences between equal tokens are eigenvectors with eigenvalues above 1. If the results reach 1, some of these
+    // may be among the wanted pairs.
     return nodes.count < nodes.tokens && result.values[o.count - 1] >= 1 ? -1 : rounds;
+}
+
+int smallest_eigenpairs(const sv_eigen_options& o, const sv_graph_arrays& graphs, Result result, double* trivial,
+                        int32_t* rounds) {
+    const Width* width = width_for(o);
+    if (o.wanted < 1 || o.count < o.wanted || width == nullptr) return SV_BAD_INPUT;
+    Failures failures;
+#pragma omp parallel for num_threads(o.threads) schedule(dynamic)
+    for (int64_t image = 0; image < o.images; ++image)
+        failures.catch_in([&] {
+            const Result of_image{result.values + image * o.count, result.vectors + image * o.count * o.tokens,
+                                  result.residuals + image * o.count};
+            const Nodes nodes = nodes_of(graphs, image, o.tokens);
+            rounds[image] = solve_image(nodes, *width, o, of_image, trivial + image * o.tokens);
+        });
+    failures.rethrow();
+    return SV_OK;
 }
 
 }  // namespace
@@ -286,19 +302,6 @@ int64_t sv_most_eigenvectors() { return std::end(sv::widths)[-1].wanted; }
 
 int sv_smallest_eigenpairs(const sv_eigen_options* options, const sv_graph_arrays* graphs, double* values,
                            double* vectors, double* residuals, double* trivial, int32_t* rounds) {
-    const sv_eigen_options& o = *options;
-    const sv::Width* width = sv::width_for(o);
-    if (o.wanted < 1 || o.count < o.wanted || width == nullptr) return SV_BAD_INPUT;
-    bool failed = false;
-#pragma omp parallel for num_threads(o.threads) schedule(dynamic)
-    for (int64_t image = 0; image < o.images; ++image) try {
-            const sv::Result result{values + image * o.count, vectors + image * o.count * o.tokens,
-                                    residuals + image * o.count};
-            const sv::Nodes nodes = sv::image_of(*graphs, image, o.tokens);
-            rounds[image] = sv::solve_image(nodes, *width, o, result, trivial + image * o.tokens);
-        } catch (...) {
-#pragma omp atomic write
-            failed = true;
-        }
-    return failed ? SV_OUT_OF_MEMORY : SV_OK;
+    return sv::guarded(
+        [&] { return sv::smallest_eigenpairs(*options, *graphs, {values, vectors, residuals}, trivial, rounds); });
 }

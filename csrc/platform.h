@@ -1,7 +1,7 @@
-// What differs between compilers and processors.
+// Differences between compilers and processors, and the status codes of the C interface.
 #pragma once
 
-#include <cstdint>  // also makes __GLIBC__ known
+#include <cstdint>  // also defines __GLIBC__
 
 #if defined(_WIN32)
 #define SV_EXPORT extern "C" __declspec(dllexport)
@@ -11,13 +11,15 @@
 
 #define SV_INLINE inline __attribute__((always_inline))
 
-// The loader picks the widest version that the processor runs ("x86-64-v3" asks for its abilities; "haswell" would ask
-// for Intel's model, and give an AMD processor the slow version). Whatever such a function calls must be SV_INLINE, to be
-// compiled for the same processor. Loops over threads stay outside: an outlined OpenMP body is not cloned.
+// Compiles a function for x86-64-v3 (AVX2 and FMA) and for any x86-64 processor. The loader picks one. "x86-64-v3" tests
+// the processor's features; "haswell" would test for an Intel model and give AMD processors the slow version. Everything
+// such a function calls in its loops must be SV_INLINE, so that it is compiled for the same processor. Parallel regions
+// stay outside: the body of an OpenMP region is not cloned.
 #if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__) && __GNUC__ >= 12 && !defined(SV_NO_CLONES)
 #define SV_CLONES __attribute__((target_clones("arch=x86-64-v3", "default")))
 #else
 #define SV_CLONES
 #endif
 
-enum sv_status { SV_OK = 0, SV_OUT_OF_MEMORY = 1, SV_BAD_INPUT = 2 };
+// SV_FAILED: a C++ exception other than std::bad_alloc; sv_last_error returns its text.
+enum sv_status { SV_OK = 0, SV_OUT_OF_MEMORY = 1, SV_BAD_INPUT = 2, SV_FAILED = 3 };

@@ -1,4 +1,4 @@
-// Memory that a task works in: aligned to cache lines, not filled, empty if there is none left.
+// Working memory of a task, aligned to cache lines and not initialized.
 #pragma once
 
 #include <cstddef>
@@ -20,12 +20,14 @@ struct FreeAligned {
 };
 
 template <class Real>
-std::unique_ptr<Real[], FreeAligned> scratch(int64_t size) {
-    void* memory = ::operator new(size * sizeof(Real), std::align_val_t(cache_line), std::nothrow);
-    return std::unique_ptr<Real[], FreeAligned>(static_cast<Real*>(memory));
+using Scratch = std::unique_ptr<Real[], FreeAligned>;
+
+template <class Real>
+Scratch<Real> allocate_scratch(int64_t size) {
+    return Scratch<Real>(static_cast<Real*>(::operator new(size * sizeof(Real), std::align_val_t(cache_line))));
 }
 
-// Fresh memory comes page by page, each at the price of some thousand floats' work: ask for large pages.
+// The first write to each new page costs as much as computing about a thousand floats: ask for large pages.
 inline void expect_large([[maybe_unused]] void* memory, [[maybe_unused]] int64_t bytes) {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
     constexpr int64_t worthwhile = 8 << 20;

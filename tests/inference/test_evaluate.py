@@ -7,7 +7,8 @@ import torch
 from spectral_vmamba.data.readers.digits import digits
 from spectral_vmamba.inference import certify, evaluate, load, load_timm
 from spectral_vmamba.metrics.classification import measure_scores
-from spectral_vmamba.metrics.rotation import inscribed_disk, measure_sweep, sweep_angles, turned_pixels
+from spectral_vmamba.metrics.rotation import measure_sweep, sweep_angles
+from spectral_vmamba.ops.turns import inscribed_disk, rotate_pixels
 from spectral_vmamba.training import Silent, fit
 from tests.support.runs import VAL, small
 
@@ -73,21 +74,21 @@ def test_one_image_turned_on_its_own(run):
     seen = torch.stack([predictor.preprocessing.pixels()(images.opener(i)) for i in range(9)])
     labels = torch.from_numpy(images.labels)
     sweep = measure_sweep("x", predictor.probabilities, [(seen[:5], labels[:5]), (seen[5:], labels[5:])], [0, 30, 90])
-    before, after = (predictor.probabilities(turned_pixels(seen, angle, "black")) for angle in (0, 30))
+    before, after = (predictor.probabilities(rotate_pixels(seen, angle, "black")) for angle in (0, 30))
     point = sweep.points[1]
-    assert point.right == int((after.argmax(1) == labels).sum())
+    assert point.correct == int((after.argmax(1) == labels).sum())
     assert point.agreeing == int((after.argmax(1) == before.argmax(1)).sum())
     assert point.max_change == pytest.approx(float((after - before).abs().max()), abs=1e-6)
 
 
 def test_fills():
     pixels = torch.full((1, 3, 9, 9), 200.0)
-    black, reflect, disk = (turned_pixels(pixels, 45, fill) for fill in ("black", "reflect", "disk"))
+    black, reflect, disk = (rotate_pixels(pixels, 45, fill) for fill in ("black", "reflect", "disk"))
     assert black[0, 0, 0, 0] == 0
     assert torch.allclose(reflect, pixels)
     assert disk[0, 0, 0, 0] == 0
     assert disk[0, 0, 4, 4] == pytest.approx(200)
-    mask = inscribed_disk(pixels)
+    mask = inscribed_disk(*pixels.shape[-2:], pixels.device)
     assert torch.equal(mask, mask.rot90())
     assert mask[4].all()
 

@@ -92,7 +92,7 @@ def test_isotropic_convolution_turns_with_its_input(kernel, domain):
     x = torch.randn(2, len(grid.cells()), 4, dtype=torch.float64)
     out = grid.to_map(conv(x, grid))
     for quarters in (1, 2, 3):
-        turned_grid = grid.turned(quarters)
+        turned_grid = grid.turn(quarters)
         turned_out = turned_grid.to_map(conv(turned_grid.from_map(turn(grid.to_map(x), quarters)), turned_grid))
         torch.testing.assert_close(turned_out, turn(out, quarters))
 

@@ -6,7 +6,7 @@ import torch
 from spectral_vmamba.cli import main
 from spectral_vmamba.data.decode import normalize
 from spectral_vmamba.data.photographs import photograph_crops
-from spectral_vmamba.metrics.rotation import turned_pixels
+from spectral_vmamba.ops.turns import rotate_pixels
 from spectral_vmamba.models import create_model, stem_weights
 from spectral_vmamba.testing import activate_scan, rotation_gap
 
@@ -42,7 +42,7 @@ def test_corners_do_not_matter(model, angle):
     pixels = photograph_crops(8, 128)
     said = []
     for corners in ("black", "disk"):
-        turned = turned_pixels(pixels, angle, corners)
+        turned = rotate_pixels(pixels, angle, corners)
         with torch.no_grad():
             said.append(model(normalize(turned, *(model.pretrained_cfg[key] for key in ("mean", "std")))))
     assert said[0].equal(said[1])

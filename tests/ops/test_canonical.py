@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from spectral_vmamba.ops.spectral import canonical as canonical_module
 from spectral_vmamba.ops.spectral import canonical_vectors
 from spectral_vmamba.ops.spectral.canonical import eigenspace_end, signs_by_probes
-from spectral_vmamba.ops.spectral.signs import native_signs
+from spectral_vmamba.ops.spectral.spectral_native import native_signs
 from tests.support.native import needs_native
 
 TOKENS, COUNT = 16, 5

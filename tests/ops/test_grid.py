@@ -2,7 +2,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from spectral_vmamba.ops.grid import Grid, mask_outside_circle
+from spectral_vmamba.ops.grid import Grid
 from spectral_vmamba.ops.turns import turn
 
 SHAPES = [
@@ -26,7 +26,7 @@ def test_square_windows_are_the_symmetric_max_pool(shape):
     grid = Grid(*shape)
     tokens = torch.randn(2, shape[0] * shape[1], 3)
     padded = torch.cat([tokens, torch.full((2, 1, 3), -torch.inf)], 1)
-    pooled = grid.halved().to_map(padded[:, grid.windows()].amax(2))
+    pooled = grid.halve().to_map(padded[:, grid.windows()].amax(2))
     kernel = [2 if side % 2 == 0 else 3 for side in shape]
     padding = [side % 2 for side in shape]
     assert torch.equal(pooled, F.max_pool2d(grid.to_map(tokens), kernel, 2, padding))
@@ -45,16 +45,16 @@ def test_levels_of_the_papers_grid():
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_cells_and_windows_turn_with_the_grid(shape, domain):
     grid = Grid(*shape, domain)
-    turned_grid = grid.turned(1)
+    turned_grid = grid.turn(1)
     for _ in range(3):
         inside = grid.to_map(torch.ones(1, len(grid.cells()), 1))
         assert torch.equal(turn(inside, 1), turned_grid.to_map(torch.ones(1, len(turned_grid.cells()), 1)))
         tokens = torch.randn(1, len(grid.cells()), 2)
         turned_tokens = turned_grid.from_map(turn(grid.to_map(tokens), 1))
         pool = lambda t, g: torch.cat([t, torch.full((1, 1, 2), -9.0)], 1)[:, g.windows()].amax(2)  # noqa: E731
-        grid_map = grid.halved().to_map(pool(tokens, grid))
-        assert torch.equal(turn(grid_map, 1), turned_grid.halved().to_map(pool(turned_tokens, turned_grid)))
-        grid, turned_grid = grid.halved(), turned_grid.halved()
+        grid_map = grid.halve().to_map(pool(tokens, grid))
+        assert torch.equal(turn(grid_map, 1), turned_grid.halve().to_map(pool(turned_tokens, turned_grid)))
+        grid, turned_grid = grid.halve(), turned_grid.halve()
 
 
 @pytest.mark.parametrize("domain", ["square", "disk"])
@@ -86,18 +86,8 @@ def test_a_padded_images_circle_is_that_of_its_pixels():
     """209 pixels are padded to 14 patches of 16: cells at the rim of the padded image stick out of its circle."""
     whole, smaller = Grid(14, 14, "disk"), Grid(14, 14, "disk", diameter=209 / 16)
     assert set(smaller.cells().tolist()) < set(whole.cells().tolist())
-    assert len(smaller.halved().cells()) > 0
+    assert len(smaller.halve().cells()) > 0
 
 
 def test_squared_radii_are_exact():
     assert Grid(2, 3).squared_radii().tolist() == [5, 1, 5, 5, 1, 5]
-
-
-def test_mask_keeps_the_circle():
-    masked = mask_outside_circle(torch.ones(1, 1, 64, 64))
-    assert masked[0, 0, 0, 0] == 0
-    assert masked[0, 0, 32, 0] == 1
-    assert abs(float(masked.mean()) - torch.pi / 4) < 0.01
-    assert torch.equal(turn(masked, 1), masked)
-    broken = torch.full((1, 1, 8, 8), torch.nan)
-    assert mask_outside_circle(broken)[0, 0, 0, 0] == 0

@@ -8,7 +8,7 @@ from spectral_vmamba.ops.grid import Grid
 from spectral_vmamba.ops.orders import (
     ABSENT,
     PATTERNS,
-    concatenated_order,
+    concatenate_orders,
     direction_cells,
     pattern_orders,
     random_pattern,
@@ -32,7 +32,7 @@ def test_every_direction_visits_every_cell_once_and_pads_whole_windows(size, dir
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("pattern", PATTERN_CHOICES, ids=str)
 def test_patterns_are_permutations_whose_inverse_restores_the_grid(size, pattern):
-    traversal = PatternTraversal.of(pattern, Grid(*size), 2, torch.device("cpu"))
+    traversal = PatternTraversal.from_pattern(pattern, Grid(*size), 2, torch.device("cpu"))
     tokens = torch.arange(size[0] * size[1]).expand(traversal.orders.shape)
     visited = tokens.gather(-1, traversal.orders)
     assert torch.equal(visited.gather(-1, traversal.inverses), tokens)
@@ -52,7 +52,7 @@ def test_windows_go_row_by_row_inside_and_outside():
 
 
 def test_concatenated_orders_visit_everything_once_per_part():
-    order, _ = concatenated_order(("h_flip", "v", "v_flip"), Grid(2, 3))
+    order, _ = concatenate_orders(("h_flip", "v", "v_flip"), Grid(2, 3))
     assert order.reshape(3, 6).tolist() == [[5, 4, 3, 2, 1, 0], [0, 3, 1, 4, 2, 5], [5, 2, 4, 1, 3, 0]]
 
 
@@ -60,7 +60,7 @@ def test_concatenated_orders_visit_everything_once_per_part():
 @pytest.mark.parametrize("directions", [("h_flip", "v", "v_flip"), ("w2", "h"), "cross"], ids=str)
 def test_concatenated_orders_have_an_inverse(size, directions):
     """Every token is visited once per part, and the inverse says at which steps."""
-    order, steps = concatenated_order(directions, Grid(*size))
+    order, steps = concatenate_orders(directions, Grid(*size))
     parts, tokens = steps.shape
     assert torch.equal(order[steps], torch.arange(tokens).expand(parts, tokens)), "each token's visits are its own"
     assert torch.equal(steps.flatten().sort().values, torch.arange(len(order))), "every step is somebody's"
@@ -78,7 +78,7 @@ def test_patterns_keep_to_the_disk():
 
 
 def test_pooling_makes_the_pattern_anew_on_the_halved_grid():
-    traversal = PatternTraversal.of("cross", Grid(5, 9), 3, torch.device("cpu"))
+    traversal = PatternTraversal.from_pattern("cross", Grid(5, 9), 3, torch.device("cpu"))
     pooled = traversal.pool(torch.rand(3, 45))
     assert (pooled.grid.height, pooled.grid.width) == (3, 5)
     assert torch.equal(pooled.orders[1], pattern_orders("cross", pooled.grid))

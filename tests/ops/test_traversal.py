@@ -5,9 +5,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spectral_vmamba.metrics.rotation_gap import traversal_gap
+from spectral_vmamba.metrics.traversal_gap import traversal_gap
+from spectral_vmamba.ops.frames import canonical_frame
 from spectral_vmamba.ops.grid import Grid
-from spectral_vmamba.ops.ranks import scrambled, tied_ranks
+from spectral_vmamba.ops.ranks import hash_ranks, tied_ranks
 from spectral_vmamba.ops.spectral import (
     affinity,
     normalized_laplacian,
@@ -15,7 +16,7 @@ from spectral_vmamba.ops.spectral import (
     spectral_traversal,
 )
 from spectral_vmamba.ops.traversal import Traversal, random_traversal, visiting_orders
-from spectral_vmamba.ops.turns import canonical_frame, turn
+from spectral_vmamba.ops.turns import turn
 
 SHAPES = [(14, 14), (7, 7), (10, 10), (5, 9), (1, 12), (2, 2), (1, 2), (1, 1), (8, 6)]
 
@@ -44,8 +45,8 @@ def assert_turns_exactly(maps, levels=3, **options):
         for _ in range(levels):
             gap = traversal_gap(here, after, 90 * quarters)
             assert gap.same_steps.all()
-            strength = maps.new_tensor(1.0) * scrambled(here.content)
-            strength_after = maps.new_tensor(1.0) * scrambled(after.content)
+            strength = maps.new_tensor(1.0) * hash_ranks(here.content)
+            strength_after = maps.new_tensor(1.0) * hash_ranks(after.content)
             here, after = here.pool(strength), after.pool(strength_after)
 
 
@@ -121,7 +122,7 @@ def test_posterized_images_turn_exactly(seed, levels, neighbors):
 def test_a_frame_turns_the_orders_themselves():
     maps = smooth_maps(4, 6, 9)
     upright, frame = canonical_frame(maps)
-    here, there = traverse(maps), traverse(upright).in_frame_of(frame)
+    here, there = traverse(maps), traverse(upright).undo_frame(frame)
     assert there.grid == here.grid
     for field in ("ranks", "content", "orders"):
         assert torch.equal(getattr(there, field), getattr(here, field))
@@ -200,7 +201,7 @@ def test_features_of_another_grid():
 def test_large_batches_are_handled_in_groups(monkeypatch):
     maps = smooth_maps(5, 6, 6)
     whole = traverse(maps).orders
-    monkeypatch.setattr("spectral_vmamba.ops.spectral.traverse.LARGEST_GROUP", 2 * 36**2)
+    monkeypatch.setattr("spectral_vmamba.ops.spectral.pipeline.LARGEST_GROUP", 2 * 36**2)
     assert torch.equal(traverse(maps).orders, whole)
 
 
@@ -257,7 +258,7 @@ def test_tied_ranks(values):
 
 
 def test_scrambled_sums_tell_multisets_apart():
-    ranks = scrambled(torch.arange(3000))
+    ranks = hash_ranks(torch.arange(3000))
     assert ranks.min() >= 0
     assert ranks.max() < 2**20
     i, j = torch.triu_indices(60, 60)
@@ -269,5 +270,5 @@ def test_scrambled_sums_tell_multisets_apart():
 def test_op_check(dtype):
     grid = Grid(4, 5)
     features = torch.randn(2, 20, 3, dtype=dtype)
-    arguments = (features, grid.cells(), 4, 5, 3, 5, "auto")
+    arguments = (features, 4, 5, "square", 0, None, 3, 5, "auto")
     torch.library.opcheck(torch.ops.spectral_vmamba.spectral_ranks, arguments)

@@ -4,7 +4,7 @@ import torch
 from spectral_vmamba.metrics.environment import measure_environment
 from spectral_vmamba.models import SpectralConfig, SpectralTokenizer
 from spectral_vmamba.ops.native import Native, load_native
-from spectral_vmamba.ops.selective_scan import backends
+from spectral_vmamba.ops.selective_scan import api
 from spectral_vmamba.plots.traversal_plots import measure_traversal, plot_traversals
 from spectral_vmamba.testing import RotationGap
 
@@ -43,7 +43,7 @@ def test_environment_says_what_runs():
 
 
 def test_environment_says_why_something_is_missing(monkeypatch):
-    monkeypatch.setattr(backends, "load_native", lambda: Native(None, "no compiler"))
+    monkeypatch.setattr(api, "load_native", lambda: Native(None, "no compiler"))
     assert measure_environment().backends["native"] == "missing: no compiler"
     monkeypatch.setenv("SPECTRAL_VMAMBA_BACKEND", "native")
     assert "not available: no compiler" in measure_environment().backends["auto"]

@@ -1,67 +1,85 @@
-"""Every registered model, in a size that tests quickly: published ones narrow and shallow, all else as registered."""
+"""Registered models in sizes that test quickly: published architectures shrunk, the others as registered."""
 
 import re
 from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 import spectral_vmamba
-from spectral_vmamba.models import timm
+from spectral_vmamba.models import FAMILIES, find_family, is_cpu_scale, is_spectral, timm
 from spectral_vmamba.models.isotropic import IsotropicBackbone
-from spectral_vmamba.models.variants import FAMILIES, is_cpu_scale
+from spectral_vmamba.models.msvmamba import MSVMamba
 
-# Ablations in the paper's sizes are put together from parts that others here have.
+# Without the ablations in the paper's sizes, whose parts other models here have.
 NAMES = [name for name in spectral_vmamba.list_models() if not re.search("(rfn|random)_tiny", name)]
-# All the kinds of network there are; the rest differ in width and depth alone, and are tested with the slow ones.
+# Every kind of network. The other names differ in width and depth only; their tests are marked slow.
 KINDS = [name for name in NAMES if is_cpu_scale(name) or name in ("spectral_vmamba_tiny", "local_vim_tiny")]
-ONE_OF_EACH = [next(iter(names)) for names in FAMILIES.values()]
+ONE_PER_FAMILY = [family.names[0] for family in FAMILIES]
 
 
-def or_slow(chosen: list[str]) -> list[Any]:
-    """Every name, those that are not chosen among the slow tests."""
-    return [name if name in chosen else pytest.param(name, marks=pytest.mark.slow) for name in NAMES]
-
-
-def is_spectral(name: str) -> bool:
-    return name in FAMILIES["Spectral VMamba"]
+def slow_except(names: list[str]) -> list[Any]:
+    """Return every name; those that are not among `names` are marked slow."""
+    return [name if name in names else pytest.param(name, marks=pytest.mark.slow) for name in NAMES]
 
 
 def is_isotropic(name: str) -> bool:
-    return name in FAMILIES["Vim"] or name in FAMILIES["LocalVim"]
+    return issubclass(find_family(name).network, IsotropicBackbone)
 
 
-def shape(name: str) -> dict[str, Any]:
-    """Keywords that make a model of this name small."""
+def small_options(name: str) -> dict[str, Any]:
+    """Return keywords that make a model of this name small."""
     if is_cpu_scale(name):
         return {}
     if is_isotropic(name):
         return {"width": 32, "depth": 4, "img_size": 64}
-    # Narrower, all units of MSVMamba's squeezing layers can be dead by chance.
-    widths = (32, 64, 128, 256) if name in FAMILIES["MSVMamba"] else (16, 32, 64, 128)
+    # In a narrower MSVMamba all units of a squeeze layer can be inactive by chance.
+    widths = (32, 64, 128, 256) if issubclass(find_family(name).network, MSVMamba) else (16, 32, 64, 128)
     return {"widths": widths, "depths": (1, 1, 2, 1), **({"stem_weights": "none"} if is_spectral(name) else {})}
 
 
-def shallow(name: str) -> dict[str, Any]:
-    """Smaller still, for what takes time by the layer."""
-    return {**shape(name), **({"depth": 1} if is_isotropic(name) else {"widths": (16, 32), "depths": (1, 1)})}
+def shallow_options(name: str) -> dict[str, Any]:
+    """Return keywords for an even smaller model, for tests whose time grows with the depth."""
+    return {**small_options(name), **({"depth": 1} if is_isotropic(name) else {"widths": (16, 32), "depths": (1, 1)})}
 
 
 def build(name: str, **options) -> Any:
+    """Build a small model of seven classes with seeded weights."""
     torch.manual_seed(0)
-    return timm.create_model(name, **{"num_classes": 7, **shape(name), **options})
+    return timm.create_model(name, **{"num_classes": 7, **small_options(name), **options})
 
 
-def images(name: str, batch: int = 2) -> torch.Tensor:
+def build_on_meta(name: str, **options) -> Any:
+    """Build a model of its registered size, without memory for its weights."""
+    with torch.device("meta"):
+        return timm.create_model(name, **options)
+
+
+def example_images(name: str, batch: int = 2) -> torch.Tensor:
+    """Return random images of a size that suits the small model of this name."""
     side = timm.get_pretrained_cfg(name).input_size[-1] if is_cpu_scale(name) else 160 if is_spectral(name) else 64
     return torch.randn(batch, 3, side, side, generator=torch.Generator().manual_seed(1))
 
 
-def layers(model: Any) -> torch.nn.ModuleList:
-    """What a feature map can be taken after."""
+def feature_layers(model: Any) -> nn.ModuleList:
+    """Return the layers after which feature maps can be taken."""
     return model.blocks if isinstance(model, IsotropicBackbone) else model.stages
 
 
-def drop_paths(model: Any) -> list[float]:
+def drop_path_rates(model: Any) -> list[float]:
     blocks = [module for module in model.modules() if hasattr(module, "drop_path") and hasattr(module, "mixer")]
     return [getattr(block.drop_path, "drop_prob", 0.0) for block in blocks]
+
+
+def count_parameters(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def perturb(model: Any, scale: float) -> Any:
+    """Add noise to every trainable parameter, in place, so that none equals another or is too small to matter."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                parameter.add_(torch.randn_like(parameter) * scale)
+    return model

@@ -1,7 +1,9 @@
-"""MSVMamba as its equations stand: plain, slow, token after token."""
+"""MSVMamba as its equations: plain, slow, token after token."""
 
 import torch
 import torch.nn.functional as F
+
+from tests.support.plain_scan import plain_scan
 
 
 def plain_norm(x, norm):
@@ -9,19 +11,8 @@ def plain_norm(x, norm):
     return deviation / (deviation.square().mean(-1, keepdim=True) + 1e-5).sqrt() * norm.weight + norm.bias
 
 
-def plain_scan(s6, tokens):
-    """The outputs of one parameter set for a list of tokens, one after the other."""
-    h, outputs = torch.zeros(tokens[0].numel(), s6.state_size).to(tokens[0]), []
-    for u in tokens:
-        dt, B, C = (s6.x_proj[0] @ u).split([s6.rank, s6.state_size, s6.state_size])
-        Δ = F.softplus(s6.dt_proj[0] @ dt + s6.dt_bias[0])[:, None]
-        h = torch.exp(-Δ * s6.A_log[0].exp()) * h + Δ * B * u[:, None]
-        outputs.append(h @ C + s6.D[0] * u)
-    return outputs
-
-
 def bilinear_weights(new, old):
-    """(new, old) weights of linear interpolation between cell centers, constant beyond the outermost ones."""
+    """Return (new, old) weights of linear interpolation between cell centers, constant beyond the outermost ones."""
     weights = torch.zeros(new, old, dtype=torch.float64)
     for i in range(new):
         place = min(max((i + 0.5) * old / new - 0.5, 0.0), old - 1.0)
@@ -64,7 +55,7 @@ def plain_ffn(ffn, x, height, width):
 
 
 def plain_block(block, x, height, width):
-    """One block as its equations stand, token after token; x (tokens, channels) of one image, row by row."""
+    """x (tokens, channels) of one image, row by row."""
     x = x + plain_mixer(block.mixer, plain_norm(x, block.mixer_norm), height, width)
     return x + plain_ffn(block.ffn, plain_norm(x, block.ffn_norm), height, width)
 
@@ -85,7 +76,7 @@ def plain_merging(merging, x):
 
 
 def plain_network(model, images):
-    """The whole network as its equations stand, one image after the other; images (b, 3, H, W) of whole patches."""
+    """The logits of images (b, 3, H, W) of whole patches."""
     conv, norm = model.tokenizer.stem
     maps = plain_norm(F.conv2d(images, conv.weight, conv.bias, stride=4).permute(0, 2, 3, 1), norm)
     for stage in model.stages:

@@ -1,99 +1,107 @@
-"""Train Spectral VMamba and VMamba on upright handwritten digits, turn the digits, and report what happens."""
+"""Train Spectral VMamba and VMamba on upright handwritten digits, rotate the digits, and write a report."""
 
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from jsonargparse import ArgumentParser, Namespace
-from matplotlib.figure import Figure
+from jsonargparse import Namespace
 from rich.console import Console
-from rich.progress import track
 
-from spectral_vmamba.cli.progress import bars
+from spectral_vmamba.cli.console import print_line
+from spectral_vmamba.cli.options import CommandParser
 from spectral_vmamba.data import photographs, resize
+from spectral_vmamba.metrics.traversal_gap import TraversalPair, measure_traversal
 from spectral_vmamba.models import SpectralConfig, SpectralTokenizer, stem_normalization
-from spectral_vmamba.plots.traversal_plots import measure_traversal, plot_traversals
+from spectral_vmamba.utils.progress import progress_bars
+
+if TYPE_CHECKING:
+    from spectral_vmamba.plots.comparison_report import MeasuredClassifier
 
 _DESCRIPTION = f"""{__doc__}
 
-The digits come with scikit-learn, the photographs with scikit-image; nothing is downloaded. Takes about five minutes on
-two cores and leaves report.html, which holds everything, with its images beside it. An interrupted demo goes on where
-it was; one that has finished is measured again."""
+The digits are included in scikit-learn and the photographs in scikit-image; nothing is downloaded. Takes about five
+minutes on two cores. Writes report.html, which embeds all figures, and the figures as PNG files. Run the same command
+again to resume an interrupted demo, or to measure a finished one again.
+
+Example:
+  spectral-vmamba demo --output demo"""
 _MODELS = {"spectral_vmamba_nano": "Spectral VMamba nano", "vmamba_nano": "VMamba nano"}
-_PICTURES = ("coffee", "immunohistochemistry", "retina", "rocket")
+_PHOTOGRAPHS = ("coffee", "immunohistochemistry", "retina", "rocket")
+_ANGLES = (90.0, 30.0)
 
 
-def parser() -> ArgumentParser:
-    parser = ArgumentParser(description=_DESCRIPTION)
-    parser.add_argument("-o", "--output", type=str, default="demo", help="folder for the report and the runs")
-    parser.add_argument("--epochs", type=int, default=15, help="of training, for each model")
-    parser.add_argument("--step", type=float, default=15, help="degrees between the measured turns")
-    parser.add_argument("--seed", type=int, default=0, help="of the split, the weights and the order")
+def parser() -> CommandParser:
+    parser = CommandParser(description=_DESCRIPTION)
+    parser.add_argument("--output", type=str, default="demo", help="folder for the report and the runs")
+    parser.add_argument("--epochs", type=int, default=15, help="training epochs of each model")
+    parser.add_argument("--step", type=float, default=15, help="degrees between rotations")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the split, the weights and the data order")
     return parser
 
 
 def run(config: Namespace) -> int:
-    from spectral_vmamba.plots.comparison_report import comparison_report
+    from spectral_vmamba.plots.comparison_report import make_comparison_report
 
-    console, folder, began = Console(), Path(config.output), time.monotonic()
+    console, folder, start = Console(), Path(config.output), time.monotonic()
     folder.mkdir(parents=True, exist_ok=True)
-    subjects = [_subject(model, label, config, folder, console) for model, label in _MODELS.items()]
-    figures, html = comparison_report(
-        subjects,
-        title="Turning handwritten digits",
+    classifiers = [_train_and_measure(model, label, config, folder, console) for model, label in _MODELS.items()]
+    figures, html = make_comparison_report(
+        classifiers,
+        title="Rotating handwritten digits",
         introduction=(
-            "Two small networks learned from the same upright digits: 1,438 of the 1,797 that ship with scikit-learn. "
-            "Here the other 359 are turned, step by step around the circle. A rotation-invariant network cannot tell "
-            "a 6 from a 9 by its position, only by how people write them. Small scale: an idea, no benchmark."
+            "Two small networks were trained on the same upright digits: 1,438 of the 1,797 that are included in "
+            "scikit-learn. The other 359 are rotated here in steps around the circle. A rotation-invariant network "
+            "cannot tell a 6 from a 9 by its orientation, only by how people write them. This is a small-scale "
+            "illustration, not a benchmark."
         ),
-        traversals=_traversals(console),
+        traversals=_measure_traversals(console),
         reproduce=f"spectral-vmamba demo --epochs {config.epochs} --step {config.step:g} --seed {config.seed}",
-        seconds=time.monotonic() - began,
+        seconds=time.monotonic() - start,
     )
     for name, figure in figures.items():
         figure.savefig(folder / f"{name}.png", dpi=110)
     (folder / "report.html").write_text(html, encoding="utf-8")
-    for subject in subjects:
-        console.print(subject.in_words(), markup=False, highlight=False)
-    console.print(
-        f"wrote {folder / 'report.html'} and {len(figures)} images beside it, in {time.monotonic() - began:.0f} s",
-        highlight=False,
-        soft_wrap=True,
-    )
+    for classifier in classifiers:
+        print_line(console, classifier.summarize())
+    seconds = time.monotonic() - start
+    print_line(console, f"wrote {folder / 'report.html'} and {len(figures)} figures next to it, in {seconds:.0f} s")
     return 0
 
 
-def _subject(model: str, label: str, config: Namespace, folder: Path, console: Console):
+def _train_and_measure(
+    model: str, label: str, config: Namespace, folder: Path, console: Console
+) -> "MeasuredClassifier":
     from spectral_vmamba.inference import certify, evaluate, load
-    from spectral_vmamba.plots.comparison_report import Subject
+    from spectral_vmamba.plots.comparison_report import MeasuredClassifier
     from spectral_vmamba.plots.training_plots import LearningCurve
-    from spectral_vmamba.training import Bars, fit, recipe
+    from spectral_vmamba.training import TerminalReporter, fit, recipe
 
     console.rule(label)
     run = folder / "runs" / f"{model}-{config.epochs}-epochs-seed-{config.seed}"
     settings = recipe("digits", model=model, epochs=config.epochs, seed=config.seed, output=str(run))
-    result = fit(settings, resume=True, reporter=Bars(console))
-    # The averaged weights of the last epoch: no choice is made by the images that are then measured.
+    result = fit(settings, resume=True, reporter=TerminalReporter(console))
+    # The averaged weights of the last epoch: the images that are measured do not select the weights.
     predictor = replace(load(run / "last.safetensors", "ema"), name=label)
-    with bars(console) as progress:
-        measured = evaluate(predictor, rotations=config.step, fills=("black", "disk"), progress=progress)
+    with progress_bars(console) as progress:
+        evaluation = evaluate(predictor, rotations=config.step, fills=("black", "disk"), progress=progress)
         certificate = certify(predictor, progress=progress)
-    curve = LearningCurve([each.loss for each in result.history], [each.better()[1] for each in result.history])
-    return Subject(
-        label, predictor.classes, curve, measured.scores, measured.sweeps, certificate.flips, certificate.max_change
+    curve = LearningCurve([each.loss for each in result.history], [each.better_weights()[1] for each in result.history])
+    return MeasuredClassifier(
+        label, predictor.classes, curve, evaluation.scores, evaluation.sweeps, certificate.flips, certificate.max_change
     )
 
 
-def _traversals(console: Console) -> dict[str, Figure]:
+def _measure_traversals(console: Console) -> dict[str, list[TraversalPair]]:
     stem = "timm:tf_efficientnet_lite0"
     tokenizer = SpectralTokenizer(SpectralConfig(stem=stem))
     mean, std = stem_normalization(stem)
-    images = {title: resize(photographs()[title][None], 224)[0] for title in _PICTURES}
-    figures = {}
-    for angle in (90.0, 30.0):
-        pairs = [
-            measure_traversal(tokenizer, image, angle, mean, std, title)
-            for title, image in track(images.items(), f"traversals at {angle:g}°", console=console, transient=True)
-        ]
-        figures[f"traversal_{angle:g}"] = plot_traversals(pairs)
-    return figures
+    images = {name: resize(photographs()[name][None], 224)[0] for name in _PHOTOGRAPHS}
+    pairs: dict[str, list[TraversalPair]] = {}
+    with progress_bars(console) as progress:
+        for angle in _ANGLES:
+            pairs[f"traversal_{angle:g}"] = [
+                measure_traversal(tokenizer, image, angle, mean, std, name)
+                for name, image in progress(images.items(), f"traversals at {angle:g}°", len(images))
+            ]
+    return pairs

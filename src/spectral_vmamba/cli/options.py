@@ -1,67 +1,68 @@
-"""Options of a command from the fields of a settings class, and its recipes."""
+"""The parser of the commands: options derived from settings classes, and recipes."""
 
-import inspect
 from argparse import RawDescriptionHelpFormatter
-from dataclasses import MISSING, fields, is_dataclass
-from pathlib import Path
-from typing import Any
+from dataclasses import fields
+from typing import Any, TypeVar
 
-from docstring_parser import parse_from_object
 from jsonargparse import (
     ActionConfigFile,  # pyright: ignore[reportPrivateImportUsage]
     ActionYesNo,  # pyright: ignore[reportPrivateImportUsage]
     ArgumentParser,
     DefaultHelpFormatter,
     Namespace,
+    set_parsing_settings,
 )
 
-from spectral_vmamba.training.recipes import recipes
+from spectral_vmamba.training.recipes import find_recipe
+from spectral_vmamba.utils.settings import from_dict
+
+Settings = TypeVar("Settings")
 
 
-class Teaching(RawDescriptionHelpFormatter, DefaultHelpFormatter):
-    """Descriptions as they are written, with their examples on lines of their own."""
+class _HelpFormatter(RawDescriptionHelpFormatter, DefaultHelpFormatter):
+    """Keeps the line breaks of descriptions, so that examples stay on lines of their own."""
 
 
-def add_fields(parser: ArgumentParser, kind: type, prefix: str = "") -> None:
-    """One option a field, with the text below the field as its help; fields that are settings make groups."""
-    texts = {param.arg_name: param.description or "" for param in parse_from_object(kind).params}
-    group: Any = parser.add_argument_group(inspect.getdoc(kind)) if prefix else parser
-    nested = []
-    for field in fields(kind):
-        if is_dataclass(field.type):
-            nested.append(field)
-            continue
-        default = field.default_factory() if field.default_factory is not MISSING else field.default
-        name = f"--{prefix}{field.name}".replace("_", "-")
-        text = " ".join(texts.get(field.name, "").split()) or field.name.replace("_", " ")
-        if field.type is bool:
-            group.add_argument(name, action=ActionYesNo(no_prefix="no-"), nargs="?", default=default, help=text)
-        else:
-            group.add_argument(name, type=field.type, default=default, help=text)
-    for field in nested:
-        add_fields(parser, field.type, prefix=f"{field.name}.")  # pyright: ignore[reportArgumentType]
+class CommandParser(ArgumentParser):
+    """A parser with `--dashed-names`, flags that need no value (`--cache`, `--no-cache`) and no abbreviations.
+
+    jsonargparse derives options from a class, but with underscores and with booleans that need a value; the override of
+    `add_argument` adds these two habits. jsonargparse applies the override to argument groups as well.
+    """
+
+    def __init__(self, **kwargs: Any):
+        super().__init__(formatter_class=_HelpFormatter, allow_abbrev=False, **kwargs)
+
+    def add_argument(self, *names: str, **kwargs: Any):  # pyright: ignore[reportIncompatibleMethodOverride]
+        names = tuple(name.replace("_", "-") if name.startswith("--") else name for name in names)
+        if names == ("--output",):
+            names = ("-o", *names)
+        if kwargs.get("type") is bool:
+            del kwargs["type"]
+            # An optional value would consume a positional argument that follows the flag.
+            takes_value = all(action.option_strings for action in self._actions)
+            kwargs |= {"action": ActionYesNo(no_prefix="no-"), "nargs": "?" if takes_value else 0}
+        return super().add_argument(*names, **kwargs)
 
 
-def settings_from(kind: type, config: Namespace) -> Any:
-    """The settings that the options were parsed to."""
-    values = {}
-    for field in fields(kind):
-        value = config[field.name]
-        if is_dataclass(field.type):
-            value = settings_from(field.type, value)  # pyright: ignore[reportArgumentType]
-        elif isinstance(value, Namespace):
-            value = value.as_dict()
-        values[field.name] = tuple(value) if isinstance(value, list) else value
-    return kind(**values)
+def add_settings(parser: CommandParser, kind: type, skip: tuple[str, ...] = ()) -> None:
+    """Add one option per field of a settings class. The string below a field is its help text."""
+    set_parsing_settings(docstring_parse_attribute_docstrings=True)
+    parser.add_class_arguments(kind, skip=set(skip))
+
+
+def parse_settings(kind: type[Settings], config: Namespace) -> Settings:
+    """Build the settings from parsed options."""
+    values = config.as_dict()
+    return from_dict(kind, {field.name: values[field.name] for field in fields(kind)})  # pyright: ignore[reportArgumentType]
 
 
 class RecipeFile(ActionConfigFile):
-    """A YAML file of settings, or the name of one that comes with the package."""
+    """An option that reads settings from a YAML file, or from a recipe of the package by its name."""
 
     def __call__(self, parser, cfg, values, option_string=None):  # pyright: ignore
-        known = recipes()
-        if str(values) in known:
-            values = str(known[str(values)])
-        elif not Path(str(values)).is_file():
-            parser.error(f"no recipe {values!r}: neither a file nor one of {', '.join(known)}")
-        return super().__call__(parser, cfg, values, option_string)
+        try:
+            path = find_recipe(str(values))
+        except ValueError as error:
+            parser.error(str(error))
+        return super().__call__(parser, cfg, str(path), option_string)

@@ -1,35 +1,46 @@
-"""Name what images show: files, folders, patterns or a list on standard input; as a table, JSON lines or CSV."""
+"""Classify images and print the most likely classes as a table, JSON lines or CSV."""
 
 import csv
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
 
-from jsonargparse import ArgumentParser, Namespace
-from rich.console import Console
-from rich.table import Table
+from jsonargparse import Namespace
 
-from spectral_vmamba.cli.progress import tables
+from spectral_vmamba.cli.console import folding_table, print_error, print_table
+from spectral_vmamba.cli.options import CommandParser
 from spectral_vmamba.data.find import find_images
+from spectral_vmamba.data.unreadable import ReadError
 
 _DESCRIPTION = f"""{__doc__}
 
-ImageDataset that cannot be read are reported on standard error, the others are answered, and the exit code is 1.
+IMAGES are files, folders, glob patterns, or - to read paths from standard input. Unreadable images are reported on
+standard error, the other images are classified, and the exit code is 1.
+
 Examples:
   spectral-vmamba predict runs/photos new/*.jpg
-  find . -name '*.tif' | spectral-vmamba predict runs/photos - --format csv > answers.csv"""
+  find . -name '*.tif' | spectral-vmamba predict runs/photos - --format csv > predictions.csv"""
 
 
-def parser() -> ArgumentParser:
-    parser = ArgumentParser(description=_DESCRIPTION)
-    parser.add_argument("checkpoint", type=str, help="a checkpoint, or the folder of a run")
-    parser.add_argument("images", nargs="+", type=str, help="files, folders, patterns; - reads names from stdin")
-    parser.add_argument("--top", type=int, default=3, help="likeliest classes to name")
-    parser.add_argument("--format", choices=list(_WRITERS), default="table", help="jsonl is one JSON object a line")
-    parser.add_argument("--batch-size", type=int, default=32, help="images at a time")
-    parser.add_argument("--weights", choices=["best", "ema", "raw"], default="best", help="averaged or raw weights")
-    parser.add_argument("--device", type=str, default="cpu", help="where to run: cpu, cuda, …")
-    parser.add_argument("--allow-urls", action="store_true", help="also fetch http(s) addresses; off unless asked for")
+def parser() -> CommandParser:
+    parser = CommandParser(description=_DESCRIPTION)
+    parser.add_argument("checkpoint", type=str, help="run folder or checkpoint file")
+    parser.add_argument(
+        "images", nargs="+", type=str, help="files, folders or glob patterns; - reads paths from standard input"
+    )
+    parser.add_argument("--top", type=int, default=3, help="number of classes per image, most likely first")
+    parser.add_argument(
+        "--format", choices=list(_WRITERS), default="table", help="output format; jsonl is one JSON object per line"
+    )
+    parser.add_argument("--batch-size", type=int, default=32, help="images per batch")
+    parser.add_argument(
+        "--weights",
+        choices=["best", "ema", "raw"],
+        default="best",
+        help="averaged weights (ema), raw weights, or the ones with the better validation accuracy (best)",
+    )
+    parser.add_argument("--device", type=str, default="cpu", help="device to run on: cpu, cuda, …")
+    parser.add_argument("--allow-urls", action="store_true", help="also accept http(s) URLs and download them")
     return parser
 
 
@@ -43,41 +54,37 @@ def run(config: Namespace) -> int:
     if "-" in names:
         names = [name for name in names if name != "-"] + [line.strip() for line in sys.stdin if line.strip()]
     if not names:
-        raise ValueError("no images are named on standard input")
-    errors = Console(stderr=True)
+        raise ValueError("expected paths of images on standard input, got none")
     failed: list[str] = []
 
-    def answered() -> Iterator[dict]:
-        from spectral_vmamba.inference.batches import predicted
-
-        for name, outcome in predicted(predictor, find_images(names, config.allow_urls), config.top, config.batch_size):
-            if isinstance(outcome, Exception):
+    def predictions() -> Iterator[dict]:
+        images = find_images(names, config.allow_urls)
+        for name, outcome in predictor.predict_stream(images, config.top, config.batch_size):
+            if isinstance(outcome, ReadError):
                 failed.append(name)
-                errors.print(f"error: {outcome}", style="red", markup=False, highlight=False, soft_wrap=True)
+                print_error(outcome.reason)
             else:
                 yield {"file": name, "classes": outcome.classes, "probabilities": outcome.probabilities}
 
-    _WRITERS[config.format](answered())
+    _WRITERS[config.format](predictions())
     return 1 if failed else 0
 
 
-def _table(rows: Iterable[dict]) -> None:
-    table = Table()
-    for heading in ("image", "class", "probability", "then"):
-        table.add_column(heading, overflow="fold")
+def _write_table(rows: Iterable[dict]) -> None:
+    table = folding_table("image", "class", "probability", "next")
     for row in rows:
-        named = [f"{name} {share:.1%}" for name, share in zip(row["classes"], row["probabilities"], strict=True)]
-        table.add_row(row["file"], row["classes"][0], f"{row['probabilities'][0]:.1%}", ", ".join(named[1:]))
+        ranked = [f"{name} {share:.1%}" for name, share in zip(row["classes"], row["probabilities"], strict=True)]
+        table.add_row(row["file"], row["classes"][0], f"{row['probabilities'][0]:.1%}", ", ".join(ranked[1:]))
     if table.row_count:
-        tables().print(table, highlight=False, markup=False)
+        print_table(table)
 
 
-def _json_lines(rows: Iterable[dict]) -> None:
+def _write_json_lines(rows: Iterable[dict]) -> None:
     for row in rows:
         print(json.dumps(row, ensure_ascii=False), flush=True)
 
 
-def _csv(rows: Iterable[dict]) -> None:
+def _write_csv(rows: Iterable[dict]) -> None:
     writer = csv.writer(sys.stdout)
     for i, row in enumerate(rows):
         if i == 0:
@@ -89,4 +96,8 @@ def _csv(rows: Iterable[dict]) -> None:
         writer.writerow([row["file"], *(value for pair in pairs for value in pair)])
 
 
-_WRITERS: dict[str, Callable[[Iterable[dict]], None]] = {"table": _table, "jsonl": _json_lines, "csv": _csv}
+_WRITERS: dict[str, Callable[[Iterable[dict]], None]] = {
+    "table": _write_table,
+    "jsonl": _write_json_lines,
+    "csv": _write_csv,
+}

@@ -1,4 +1,4 @@
-"""Find the images of an embedded collection that are most like a given one, however it is turned."""
+"""Find the images of an embedded collection that are most similar to given images, in any of the four quarter turns."""
 
 import csv
 import json
@@ -6,85 +6,89 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from jsonargparse import ArgumentParser, Namespace
+from jsonargparse import Namespace
 from rich.console import Console
-from rich.table import Table
 
-from spectral_vmamba.cli.progress import tables
+from spectral_vmamba.cli.console import folding_table, print_error, print_line, print_table
+from spectral_vmamba.cli.options import CommandParser
 from spectral_vmamba.data.find import find_images
+from spectral_vmamba.data.unreadable import ReadError
+from spectral_vmamba.utils.extras import require
 
 _DESCRIPTION = f"""{__doc__}
 
-EMBEDDINGS is a folder that `spectral-vmamba embed` wrote; its network is used for the image, too. Similarities are
-cosines: 1 for the same image, also when turned by 90, 180 or 270°. Several images may be given; those that cannot
-be read are reported on standard error, the others are answered, and the exit code is 1.
+EMBEDDINGS is an output folder of `spectral-vmamba embed`; the images are embedded with the same network. Prints the
+most similar images of the collection for each image, with cosine similarities: 1 for the same image, also after a
+rotation by 90, 180 or 270°. Unreadable images are reported on standard error, the other images are searched, and the
+exit code is 1.
+
 Examples:
   spectral-vmamba search photos.vectors new.jpg --sheet found.png
   spectral-vmamba search photos.vectors new/*.jpg --top 1 --format csv > nearest.csv"""
 
 
-def parser() -> ArgumentParser:
-    parser = ArgumentParser(description=_DESCRIPTION)
-    parser.add_argument("embeddings", type=str, help="the output folder of embed")
-    parser.add_argument("images", nargs="+", type=str, help="files, folders, patterns")
-    parser.add_argument("--top", type=int, default=10, help="images to find for each")
-    parser.add_argument("--sheet", type=str | None, default=None, help="a PNG to write, with what was found")
-    parser.add_argument("--format", choices=list(_WRITERS), default="table", help="jsonl is one JSON object a line")
-    parser.add_argument("--device", type=str, default="cpu", help="where to run: cpu, cuda, …")
+def parser() -> CommandParser:
+    parser = CommandParser(description=_DESCRIPTION)
+    parser.add_argument("embeddings", type=str, help="output folder of embed")
+    parser.add_argument("images", nargs="+", type=str, help="images to search for: files, folders or glob patterns")
+    parser.add_argument("--top", type=int, default=10, help="number of results per image")
+    parser.add_argument("--sheet", type=str | None, default=None, help="PNG to write with the images and their results")
+    parser.add_argument(
+        "--format", choices=list(_WRITERS), default="table", help="output format; jsonl is one JSON object per line"
+    )
+    parser.add_argument("--device", type=str, default="cpu", help="device to run on: cpu, cuda, …")
     return parser
 
 
 def run(config: Namespace) -> int:
-    from spectral_vmamba.retrieval.search import nearest, open_index
+    from spectral_vmamba.retrieval.search import open_index, search_named
 
     if config.top < 1:
         raise ValueError(f"expected --top of at least 1, got {config.top}")
-    if config.sheet:
+    if config.sheet:  # fail before the work, not after it
+        require("matplotlib", "plots")
         Path(config.sheet).parent.mkdir(parents=True, exist_ok=True)
     index = open_index(config.embeddings, config.device)
-    errors = Console(stderr=True)
-    names, vectors, failed = [], [], False
-    for name, image in find_images(config.images):
-        try:
-            if isinstance(image, Exception):
-                raise image
-            vectors.append(index.vector(image))
-            names.append(name)
-        except (ValueError, OSError) as error:
+    results, failed = [], False
+    for image, hits in search_named(index, find_images(config.images), config.top):
+        if isinstance(hits, ReadError):
             failed = True
-            errors.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
-    answers = list(zip(names, nearest(index, vectors, config.top), strict=True))
-    _WRITERS[config.format](answers)
-    if config.sheet and answers:
+            print_error(hits.reason)
+        else:
+            results.append((image, hits))
+    _WRITERS[config.format]([(image.name, hits) for image, hits in results])
+    if config.sheet and results:
         from spectral_vmamba.plots.contact_sheet import plot_contact_sheet
-        from spectral_vmamba.retrieval.thumbnails import found_images
+        from spectral_vmamba.retrieval.thumbnails import make_thumbnails
 
-        plot_contact_sheet(found_images(index, answers)).savefig(config.sheet, dpi=110, format="png")
-        errors.print(f"wrote {Path(config.sheet)}", markup=False, highlight=False, soft_wrap=True)
+        plot_contact_sheet(make_thumbnails(index, results)).savefig(config.sheet, dpi=110, format="png")
+        print_line(Console(stderr=True), f"wrote {Path(config.sheet)}")
     return 1 if failed else 0
 
 
-def _table(answers: Iterable) -> None:
+def _write_tables(answers: Iterable) -> None:
     for name, hits in answers:
-        table = Table(title=f"most like {name}", title_justify="left")
-        for heading in ("", "similarity", "label", "image"):
-            table.add_column(heading, overflow="fold")
+        table = folding_table("", "similarity", "label", "image", title=f"most similar to {name}")
         for hit in hits:
             table.add_row(str(hit.rank), f"{hit.similarity:.4f}", hit.label or "", hit.file)
-        tables().print(table, highlight=False, markup=False)
+        print_table(table)
 
 
-def _json_lines(answers: Iterable) -> None:
+def _write_json_lines(answers: Iterable) -> None:
     for name, hits in answers:
-        found = [{"rank": h.rank, "file": h.file, "similarity": h.similarity, "label": h.label} for h in hits]
-        print(json.dumps({"query": name, "hits": found}, ensure_ascii=False), flush=True)
+        rows = [{"rank": h.rank, "file": h.file, "similarity": h.similarity, "label": h.label} for h in hits]
+        print(json.dumps({"query": name, "hits": rows}, ensure_ascii=False), flush=True)
 
 
-def _csv(answers: Iterable) -> None:
+def _write_csv(answers: Iterable) -> None:
     writer = csv.writer(sys.stdout)
     writer.writerow(["query", "rank", "similarity", "label", "file"])
     for name, hits in answers:
         writer.writerows([name, hit.rank, hit.similarity, hit.label, hit.file] for hit in hits)
 
 
-_WRITERS: dict[str, Callable[[Iterable], None]] = {"table": _table, "jsonl": _json_lines, "csv": _csv}
+_WRITERS: dict[str, Callable[[Iterable], None]] = {
+    "table": _write_tables,
+    "jsonl": _write_json_lines,
+    "csv": _write_csv,
+}

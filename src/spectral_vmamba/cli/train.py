@@ -1,45 +1,49 @@
-"""Train a classifier on a folder of images (or a table, a pack, a named data set)."""
+"""Train a classifier on your images."""
 
-from jsonargparse import ArgumentParser, Namespace
+from jsonargparse import Namespace
 from rich.console import Console
 
-from spectral_vmamba.cli.options import RecipeFile, add_fields, settings_from
-from spectral_vmamba.training.recipes import recipes
+from spectral_vmamba.cli.console import print_line
+from spectral_vmamba.cli.options import CommandParser, RecipeFile, add_settings, parse_settings
+from spectral_vmamba.training.recipes import list_recipes
 from spectral_vmamba.training.train_config import TrainConfig
 
 _DESCRIPTION = f"""{__doc__}
 
-Writes best.safetensors and last.safetensors to the output folder, with settings, classes and curves. The defaults are
-the paper's recipe (300 epochs); `--recipe` takes a YAML file of settings, or one that comes with the package:
-{", ".join(recipes())}. Options after it override it. Stop with Ctrl-C and go on with --resume, also after a crash: the
-result is the same as without the interruption.
+The simplest data is a folder with one folder of images per class; --data lists the other formats. Writes
+best.safetensors and last.safetensors to the output folder, with the settings, the classes and the learning curves.
 
-Several GPUs or machines: accelerate launch -m spectral_vmamba train …, or torchrun.
-Example: spectral-vmamba train --recipe laptop --data photos/ --output runs/photos"""
+--recipe reads settings from a YAML file or by name ({", ".join(list_recipes())}); options after it override it.
+The defaults without a recipe are those of the paper (300 epochs). Press Ctrl-C to stop and pass --resume to continue,
+also after a crash: the result is the same as without the interruption.
+
+Examples:
+  spectral-vmamba train --recipe lite --data photos/ --output runs/photos
+  spectral-vmamba train --recipe laptop --data photos.csv --output runs/photos --epochs 50 --resume
+
+To use several GPUs or machines, start the command with `accelerate launch -m spectral_vmamba train …` or torchrun."""
 
 
-def parser() -> ArgumentParser:
+def parser() -> CommandParser:
     usage = "spectral-vmamba train [--recipe NAME] [--data PATH] [--output FOLDER] [options]"
-    parser = ArgumentParser(description=_DESCRIPTION, usage=usage)
-    parser.add_argument("--recipe", action=RecipeFile, help="settings from a YAML file, or by name")
-    parser.add_argument("--resume", action="store_true", help="go on in the output folder if a run was begun there")
-    add_fields(parser, TrainConfig)
+    parser = CommandParser(description=_DESCRIPTION, usage=usage)
+    parser.add_argument("--recipe", action=RecipeFile, help="read settings from a YAML file, or from a recipe by name")
+    parser.add_argument("--resume", action="store_true", help="continue the run in the output folder, if there is one")
+    add_settings(parser, TrainConfig)
     return parser
 
 
 def run(config: Namespace) -> int:
-    from spectral_vmamba.training import Bars, fit
+    from spectral_vmamba.training import TerminalReporter, fit
 
     console = Console()
-    result = fit(settings_from(TrainConfig, config), resume=config.resume, reporter=Bars(console))
+    result = fit(parse_settings(TrainConfig, config), resume=config.resume, reporter=TerminalReporter(console))
     best = result.best
-    kind = {"ema": "averaged weights", "raw": "weights"}[best["weights"]]
-    console.print(
-        f"best: {best['top1']:.2%} on the validation images, {kind} of epoch {best['epoch']}\n"
-        f"wrote {result.folder / 'best.safetensors'}; measure it with\n"
+    weights = {"ema": "averaged weights", "raw": "weights"}[best["weights"]]
+    print_line(
+        console,
+        f"best validation accuracy: {best['top1']:.2%}, {weights} of epoch {best['epoch']}\n"
+        f"wrote {result.folder / 'best.safetensors'}; evaluate it with\n"
         f"  spectral-vmamba evaluate {result.folder} --rotations 15",
-        markup=False,
-        highlight=False,
-        soft_wrap=True,
     )
     return 0

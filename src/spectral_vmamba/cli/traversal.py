@@ -1,40 +1,64 @@
-"""Draw when each patch of a image is visited along each eigenvector, as it is and turned, side by side."""
+"""Plot when each patch of an image is visited along each eigenvector, upright and rotated."""
 
 from pathlib import Path
 
-from jsonargparse import ArgumentParser, Namespace
+from jsonargparse import Namespace
 from rich.console import Console
-from rich.progress import track
 
+from spectral_vmamba.cli.console import print_line
+from spectral_vmamba.cli.options import CommandParser
 from spectral_vmamba.data import load_image, resize
+from spectral_vmamba.metrics.traversal_gap import TraversalPair, measure_traversal
 from spectral_vmamba.models import SpectralConfig, SpectralTokenizer, stem_normalization
-from spectral_vmamba.plots.traversal_plots import TraversalPair, measure_traversal, plot_traversals
+from spectral_vmamba.utils.progress import progress_bars
 
-_DESCRIPTION = f"{__doc__} Example: spectral-vmamba traversal photo.jpg --angle 90 -o photo_traversal.png"
+_DESCRIPTION = f"""{__doc__}
+
+Writes one PNG with two rows per image. Prints how well the visiting orders of the rotated image match those of the
+upright image: the share of unchanged steps (multiples of 90° only) and the rank correlation per eigenvector.
+
+Examples:
+  spectral-vmamba traversal photo.jpg --angle 90 --output photo_traversal.png
+  spectral-vmamba traversal photo.jpg --angle 30 --domain disk --neighbors 0"""
 
 
-def parser() -> ArgumentParser:
-    parser = ArgumentParser(description=_DESCRIPTION)
+def parser() -> CommandParser:
+    parser = CommandParser(description=_DESCRIPTION)
     parser.add_argument("images", nargs="+", metavar="IMAGE", type=str, help="image files")
-    parser.add_argument("--angle", type=float, default=90.0, help="how far to turn, counterclockwise degrees")
-    parser.add_argument("-o", "--output", type=str, default="traversal.png", help="the image to write")
-    parser.add_argument("--size", type=int, default=224, help="short side the images are scaled to, pixels")
-    parser.add_argument("--stem", type=str, default="timm:tf_efficientnet_lite0", help="'conv' or 'timm:NAME'")
-    parser.add_argument("--stem-weights", type=str, default="auto", help="'auto', or a .safetensors or .pth file")
-    parser.add_argument("--patch-size", type=int, default=16, help="pixels a token is wide")
-    parser.add_argument("--eigenvectors", type=int, default=4, help="eigenvectors to follow")
-    parser.add_argument("--neighbors", type=int, default=5, help="nearest neighbors in the graph; 0 joins all patches")
-    parser.add_argument("--domain", choices=["square", "disk"], default="square", help="patches that take part")
+    parser.add_argument("--angle", type=float, default=90.0, help="rotation in degrees, counterclockwise")
+    parser.add_argument("--output", type=str, default="traversal.png", help="plot to write")
+    parser.add_argument("--size", type=int, default=224, help="length of the short side after resizing, in pixels")
+    parser.add_argument(
+        "--stem",
+        type=str,
+        default="timm:tf_efficientnet_lite0",
+        help="stem that computes the patch features: conv or timm:NAME",
+    )
+    parser.add_argument(
+        "--stem-weights",
+        type=str,
+        default="auto",
+        help="auto (pretrained if available), or a .safetensors or .pth file",
+    )
+    parser.add_argument("--patch-size", type=int, default=16, help="side of a patch in pixels")
+    parser.add_argument("--eigenvectors", type=int, default=4, help="number of eigenvectors to follow")
+    parser.add_argument(
+        "--neighbors", type=int, default=5, help="nearest neighbors of a patch in the graph; 0 connects all patches"
+    )
+    parser.add_argument(
+        "--domain", choices=["square", "disk"], default="square", help="use all patches, or those in the inscribed disk"
+    )
     return parser
 
 
 def run(config: Namespace) -> int:
-    console = Console()
+    from spectral_vmamba.plots.traversal_plots import plot_traversals
+
+    console, output = Console(), Path(config.output)
     if config.size < 1:
-        raise ValueError(f"expected a size of at least one pixel, got {config.size}")
-    output = Path(config.output)
+        raise ValueError(f"expected --size of at least 1 pixel, got {config.size}")
     if not output.parent.is_dir():
-        raise ValueError(f"cannot write {output}: there is no folder {output.parent}")
+        raise ValueError(f"cannot write {output}: no folder {output.parent}")
     tokenizer = SpectralTokenizer(
         SpectralConfig(
             stem=config.stem,
@@ -47,17 +71,18 @@ def run(config: Namespace) -> int:
     )
     mean, std = stem_normalization(config.stem)
     pairs = []
-    for path in track(config.images, "traversing", console=console, transient=True):
-        image = resize(load_image(path)[None], config.size)[0]
-        pairs.append(measure_traversal(tokenizer, image, config.angle, mean, std, Path(path).stem))
+    with progress_bars(console) as progress:
+        for path in progress(config.images, "traversals", len(config.images)):
+            image = resize(load_image(path)[None], config.size)[0]
+            pairs.append(measure_traversal(tokenizer, image, config.angle, mean, std, Path(path).stem))
     for pair in pairs:
-        console.print(describe(pair), markup=False, highlight=False)
+        print_line(console, _describe(pair))
     plot_traversals(pairs).savefig(output, dpi=110)
-    console.print(f"wrote {output}", markup=False, highlight=False, soft_wrap=True)
+    print_line(console, f"wrote {output}")
     return 0
 
 
-def describe(pair: TraversalPair) -> str:
+def _describe(pair: TraversalPair) -> str:
     correlations = ", ".join(f"{value:.3f}" for value in pair.correlations)
     share = "" if pair.unchanged is None else f"{pair.unchanged:.2%} of the visiting steps unchanged, "
-    return f"{pair.title}, turned {pair.angle:g}°: {share}rank correlation per eigenvector {correlations}"
+    return f"{pair.title}, rotated by {pair.angle:g}°: {share}rank correlation per eigenvector {correlations}"

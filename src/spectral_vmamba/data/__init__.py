@@ -1,4 +1,4 @@
-"""Images in, plain tensors out."""
+"""From stored images to batches of tensors."""
 
 from spectral_vmamba.data.decode import load_image, normalize, resize
 from spectral_vmamba.data.photographs import photograph_crops, photographs

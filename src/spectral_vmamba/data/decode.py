@@ -1,4 +1,4 @@
-"""Reading images from files, carefully."""
+"""Decode image files: upright, RGB, with limits on what is read."""
 
 import struct
 from io import BytesIO
@@ -11,69 +11,70 @@ from jaxtyping import Float, UInt8
 from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
-# Larger files are refused before they are decoded: a small file can unpack to gigabytes.
+# Larger images are rejected before they are decoded: a small file can expand to gigabytes.
 LARGEST_PIXELS = 100_000_000
-_UNREADABLE = (UnidentifiedImageError, OSError, SyntaxError, EOFError, struct.error, Image.DecompressionBombError)
+LARGEST_BYTES = 2**30
+_DECODING_ERRORS = (UnidentifiedImageError, OSError, SyntaxError, EOFError, struct.error, Image.DecompressionBombError)
+
+ImageLike = str | Path | bytes | Image.Image | np.ndarray | Tensor
 
 
-def load_image(path: str | Path, largest_pixels: int = LARGEST_PIXELS) -> UInt8[Tensor, "3 H W"]:
-    """`decode_image` of a file, as a tensor."""
-    return as_tensor(decode_image(path, largest_pixels))
-
-
-def as_tensor(image: Image.Image) -> UInt8[Tensor, "3 H W"]:
-    return torch.from_numpy(np.array(image)).permute(2, 0, 1)
-
-
-def decode_image(
-    source: str | Path | bytes, largest_pixels: int = LARGEST_PIXELS, name: str | None = None
-) -> Image.Image:
-    """An RGB image the way a person would see it: upright by its EXIF tag, 16-bit scaled, transparency on white.
-
-    From a file, or from a file's bytes, which errors call `name`.
-    """
-    if isinstance(source, bytes):
-        name, stream = name or "the image", BytesIO(source)
-    else:
-        name, stream = name or str(source), Path(source)
-        if not stream.is_file():
-            raise FileNotFoundError(f"no image file at {source}")
+def read_file(path: str | Path, largest_bytes: int = LARGEST_BYTES) -> bytes:
+    """Return the bytes of an image file. Raises ValueError if it is missing, unreadable or too large."""
+    path = Path(path)
+    if not path.is_file():
+        raise ValueError(f"no image file at {path}")
     try:
-        with Image.open(stream) as image:
+        size = path.stat().st_size
+        if size > largest_bytes:
+            raise ValueError(f"{path} has {size:,} bytes, more than the limit of {largest_bytes:,}")
+        return path.read_bytes()
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error}") from error
+
+
+def decode_image(content: bytes, name: str, largest_pixels: int = LARGEST_PIXELS) -> Image.Image:
+    """Decode the bytes of an image file to RGB: upright by its EXIF tag, 16 bits scaled to 8, transparency on white.
+
+    Raises ValueError, with `name` in the message, for damaged images and for more than `largest_pixels`.
+    """
+    try:
+        with Image.open(BytesIO(content)) as image:
             if image.width * image.height > largest_pixels:
                 size = f"{image.width}×{image.height}"
-                raise ValueError(f"{name} has {size} pixels, more than the {largest_pixels:,} that are read")
-            return _rgb(ImageOps.exif_transpose(image))
-    except (
-        UnidentifiedImageError,
-        OSError,
-        SyntaxError,
-        EOFError,
-        struct.error,
-        Image.DecompressionBombError,
-    ) as error:
+                raise ValueError(f"{name} has {size} pixels, more than the limit of {largest_pixels:,}")
+            return _to_rgb(ImageOps.exif_transpose(image))
+    except _DECODING_ERRORS as error:
         raise ValueError(f"{name} cannot be read as an image: {error}") from error
 
 
-def _rgb(image: Image.Image) -> Image.Image:
-    if image.mode.startswith("I") or image.mode == "F":
-        return Image.fromarray(_eight_bits(np.asarray(image, dtype=np.float64))).convert("RGB")
-    if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
-        image = image.convert("RGBA")
-        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
-    return image.convert("RGB")
+def load_image(path: str | Path, largest_pixels: int = LARGEST_PIXELS) -> UInt8[Tensor, "3 H W"]:
+    """Read an image file as a tensor."""
+    return image_to_tensor(decode_image(read_file(path), str(path), largest_pixels))
 
 
-def _eight_bits(values: Float[np.ndarray, "H W"]) -> UInt8[np.ndarray, "H W"]:
-    """16 bits lose the lower eight; more, or fractions, are scaled by the largest value."""
-    values = np.nan_to_num(values, nan=0.0, posinf=0.0).clip(0)
-    largest = values.max(initial=0)
-    fractions = 0 < largest <= 1 and (values != np.floor(values)).any()
-    if fractions or largest > 0xFFFF:
-        values = values * (255 / largest)
-    elif largest > 255:
-        values = values / 256
-    return values.astype(np.uint8)
+def to_pil(image: ImageLike) -> Image.Image:
+    """Convert a path, the bytes of a file, a PIL image, or uint8 array (h, w[, 3]) or tensor (3, h, w) to RGB."""
+    if isinstance(image, (str, Path)):
+        return decode_image(read_file(image), str(image))
+    if isinstance(image, bytes):
+        return decode_image(image, "the image")
+    if isinstance(image, Image.Image):
+        return image.convert("RGB")
+    if isinstance(image, Tensor):
+        if image.dtype != torch.uint8 or image.ndim != 3:
+            raise ValueError(f"expected a tensor (3, h, w) of uint8, got {image.dtype} {tuple(image.shape)}")
+        image = np.moveaxis(image.detach().cpu().numpy(), 0, -1)
+    if image.dtype != np.uint8 or image.ndim not in (2, 3):
+        raise ValueError(
+            f"expected one image of uint8 values, (h, w) or (h, w, 3) as an array or (3, h, w) as a tensor; got "
+            f"{image.dtype} {image.shape}"
+        )
+    return Image.fromarray(image).convert("RGB")
+
+
+def image_to_tensor(image: Image.Image) -> UInt8[Tensor, "3 H W"]:
+    return torch.from_numpy(np.array(image)).permute(2, 0, 1)
 
 
 def resize(images: Tensor, short_side: int) -> Float[Tensor, "b 3 H W"]:
@@ -85,6 +86,27 @@ def resize(images: Tensor, short_side: int) -> Float[Tensor, "b 3 H W"]:
 
 
 def normalize(images: Tensor, mean: tuple[float, ...], std: tuple[float, ...]) -> Float[Tensor, "b 3 H W"]:
-    """Pixels 0..255 to what a network was made for."""
+    """Scale pixels 0..255 to 0..1, subtract the mean and divide by the standard deviation of each channel."""
     mean_, std_ = (torch.tensor(values, device=images.device).view(-1, 1, 1) for values in (mean, std))
     return (images.float() / 255 - mean_) / std_
+
+
+def _to_rgb(image: Image.Image) -> Image.Image:
+    if image.mode.startswith("I") or image.mode == "F":
+        return Image.fromarray(_to_8_bits(np.asarray(image, dtype=np.float64))).convert("RGB")
+    if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
+        image = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
+    return image.convert("RGB")
+
+
+def _to_8_bits(values: Float[np.ndarray, "H W"]) -> UInt8[np.ndarray, "H W"]:
+    """16-bit values lose their lower eight bits; larger values, or fractions, are scaled by the largest value."""
+    values = np.nan_to_num(values, nan=0.0, posinf=0.0).clip(0)
+    largest = values.max(initial=0)
+    fractions = 0 < largest <= 1 and (values != np.floor(values)).any()
+    if fractions or largest > 0xFFFF:
+        values = values * (255 / largest)
+    elif largest > 255:
+        values = values / 256
+    return values.astype(np.uint8)

@@ -1,42 +1,65 @@
-"""From names on a command line to images: files, folders, patterns, and addresses where they are allowed."""
+"""Images named on a command line: files, folders, patterns and, where allowed, URLs."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from glob import glob
 from pathlib import Path
+from typing import NamedTuple
 from urllib.request import urlopen
 
-from spectral_vmamba.data.readers.folder import images_below
+from PIL import Image
+
+from spectral_vmamba.data.decode import decode_image, to_pil
+from spectral_vmamba.data.readers.folder import list_images
 
 _LARGEST_DOWNLOAD = 100_000_000
+_URL_SCHEMES = ("http://", "https://")
 
 
-def find_images(names: Iterable[str], allow_urls: bool = False) -> Iterator[tuple[str, str | bytes | Exception]]:
-    """(name, file or bytes of a file) of every image, one by one; what cannot be found comes as its error."""
+class NamedImage(NamedTuple):
+    """An image that is opened on demand; `open` raises ValueError or OSError if it cannot be found or read."""
+
+    name: str
+    open: Callable[[], Image.Image]
+
+
+def find_images(names: Iterable[str], allow_urls: bool = False) -> Iterator[NamedImage]:
+    """All images of files, folders (at any depth), shell patterns and URLs, in order.
+
+    A name that matches nothing is returned as an image that raises an error when it is opened.
+    """
     for name in names:
-        if name.startswith(("http://", "https://")):
-            yield name, _fetched(name, allow_urls)
+        if name.startswith(_URL_SCHEMES):
+            yield NamedImage(name, partial(_open_url, name, allow_urls))
         elif Path(name).is_dir():
-            found = images_below(Path(name))
-            if not found:
-                yield name, FileNotFoundError(f"no images in {name}")
-            yield from ((str(path), str(path)) for path in found)
+            paths = list_images(Path(name))
+            yield from map(_file, map(str, paths)) if paths else [_missing(name, f"no images in {name}")]
         elif Path(name).exists() or not set("*?[") & set(name):
-            yield name, name
+            yield _file(name)
         else:
-            matching = sorted(glob(name, recursive=True))
-            if not matching:
-                yield name, FileNotFoundError(f"nothing matches {name}")
-            yield from ((path, path) for path in matching)
+            matches = sorted(glob(name, recursive=True))
+            yield from map(_file, matches) if matches else [_missing(name, f"nothing matches {name}")]
 
 
-def _fetched(address: str, allowed: bool) -> bytes | Exception:
+def _file(path: str) -> NamedImage:
+    return NamedImage(path, partial(to_pil, path))
+
+
+def _missing(name: str, reason: str) -> NamedImage:
+    def fail() -> Image.Image:
+        raise FileNotFoundError(reason)
+
+    return NamedImage(name, fail)
+
+
+def _open_url(url: str, allowed: bool) -> Image.Image:
     if not allowed:
-        return ValueError(f"{address} is an address; fetching is off unless asked for by --allow-urls")
+        raise ValueError(f"{url} is a URL; downloading requires --allow-urls")
     try:
-        with urlopen(address, timeout=30) as answer:
-            content = answer.read(_LARGEST_DOWNLOAD + 1)
+        with urlopen(url, timeout=30) as response:
+            content = response.read(_LARGEST_DOWNLOAD + 1)
     except (OSError, ValueError) as error:
-        return OSError(f"cannot fetch {address}: {error}")
+        raise OSError(f"cannot download {url}: {error}") from error
     if len(content) > _LARGEST_DOWNLOAD:
-        return ValueError(f"{address} has more than the {_LARGEST_DOWNLOAD:,} bytes that are read")
-    return content
+        raise ValueError(f"{url} has more than {_LARGEST_DOWNLOAD:,} bytes, the limit for downloads")
+    return decode_image(content, url)

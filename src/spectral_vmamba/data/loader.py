@@ -1,171 +1,196 @@
-"""Batches of views, in an order that is a function of (seed, epoch): any process can begin anywhere."""
+"""The one way from a stored image to a tensor or an error, and batches of them."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
-import numpy as np
 import torch
 from jaxtyping import Int, UInt8
 from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from spectral_vmamba.data.dataset import ImageDataset
-from spectral_vmamba.data.seeding import IMAGE, ORDER, VIEW, reseed
-
-View = Callable[[Image.Image], Tensor]
-
-
-@dataclass(frozen=True)
-class Order:
-    """Which images each step takes: every epoch a new shuffle, in whole batches; what is left over waits for the
-    next. Fewer images than a batch make one smaller batch."""
-
-    images: int
-    batch: int
-    seed: int
-
-    @property
-    def steps_per_epoch(self) -> int:
-        return max(self.images // self.batch, 1)
-
-    def epoch_of(self, step: int) -> int:
-        return step // self.steps_per_epoch
-
-    def shuffled(self, epoch: int) -> Int[np.ndarray, "n"]:
-        return np.random.default_rng([ORDER, self.seed, epoch]).permutation(self.images)
-
-    def parts(self, first_step: int, last_step: int, parts: int, mine: int, of: int) -> Iterator[list["Key"]]:
-        """For every step from the first to before the last, `parts` smaller batches one after the other; of each, the
-        share that process `mine` of `of` takes. Together they are the same batch for any `parts` and `of`."""
-        epoch, shuffled = -1, np.empty(0, dtype=np.int64)
-        for step in range(first_step, last_step):
-            if self.epoch_of(step) != epoch:
-                epoch = self.epoch_of(step)
-                shuffled = self.shuffled(epoch)
-            start = step % self.steps_per_epoch * self.batch
-            for part in np.array_split(shuffled[start : start + self.batch], parts):
-                yield [Key(epoch, int(i)) for i in np.array_split(part, of)[mine]]
+from spectral_vmamba.data.dataset import UNLABELED, ImageDataset, digest_content
+from spectral_vmamba.data.order import ViewIndex
+from spectral_vmamba.data.seeding import IMAGE, VIEW, reseed
+from spectral_vmamba.data.transforms import Transform, View
+from spectral_vmamba.data.unreadable import ReadError
 
 
 @dataclass(frozen=True)
-class Key:
-    """One view of a image."""
+class Sample:
+    """One view of an image; `width` and `height` are those of the decoded image."""
 
-    epoch: int
-    image: int
+    index: int
+    label: int
+    view: View
+    width: int
+    height: int
+    skipped: tuple[ReadError, ...] = ()
+
+
+def load_sample(
+    open_image: Callable[[], Image.Image], transform: Transform, index: int, name: str, label: int = UNLABELED
+) -> Sample | ReadError:
+    """Open an image and transform it; an image that cannot be opened is returned as its error."""
+    try:
+        image = open_image()
+    except (ValueError, OSError) as error:
+        return ReadError(index, name, " ".join(str(error).split()))
+    return Sample(index, label, transform(image), image.width, image.height)
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Pixels 0 to 255. `images` are numbers of `ImageDataset`; `broken` those that could not be read."""
+    """Inputs of a network: pixels 0 to 255, or tokens from a feature cache.
 
-    views: UInt8[Tensor, "b 3 H W"]
+    `indices` are those of the images in their dataset. `unreadable` lists images that should have been in the batch.
+    `sizes` (width, height) and `quarters` (turns applied before resizing) come with pixels only.
+    """
+
+    inputs: Any
     labels: Int[Tensor, "b"]
-    images: list[int]
-    broken: list[int]
+    indices: list[int]
+    unreadable: list[ReadError]
+    sizes: list[tuple[int, int]] = field(default_factory=list)
+    quarters: list[int] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.indices)
 
     def pin_memory(self) -> "Batch":
-        return Batch(self.views.pin_memory(), self.labels.pin_memory(), self.images, self.broken)
+        return replace(self, inputs=self.inputs.pin_memory(), labels=self.labels.pin_memory())
 
 
-@dataclass(frozen=True)
-class _Sample:
-    view: Tensor | None
-    label: int
-    image: int
-    broken: tuple[int, ...]
-
-
-class RandomViews(Dataset):
-    """Key → augmented view, the same draws for the same seed, epoch and image; the shared generators are left seeded.
-    In place of a broken image comes the next that can be read. With a `count`, every image has so many views, which
-    the epochs show in turn: see `numbered_view`."""
-
-    def __init__(self, images: ImageDataset, view: View, seed: int, count: int = 0):
-        self.images, self.view, self.seed, self.count = images, view, seed, count
-
-    def __getitem__(self, key: Key) -> _Sample:
-        broken = []
-        for further in range(len(self.images)):
-            i = (key.image + further) % len(self.images)
-            try:
-                image = self.images.opener(i)
-            except ValueError:
-                broken.append(i)
-                continue
-            if self.count:
-                view = numbered_view(self.view, image, self.images.digest(i), key.epoch % self.count)
-            else:
-                reseed(IMAGE, self.seed, key.epoch, i)
-                view = self.view(image)
-            return _Sample(view, int(self.images.labels[i]), i, tuple(broken))
-        raise ValueError(f"none of the {len(self.images)} images can be read, {self.images.names[0]} for one")
-
-
-def numbered_view(view: View, image: Image.Image, digest: bytes, number: int) -> Tensor:
-    """One of a image's own augmented views. Its draws follow from the image's content and the number alone, not
-    from the run or from other images: what is computed from it can be kept."""
-    words = np.frombuffer(digest, dtype="<u4").tolist()
-    reseed(VIEW, number, *words)
-    return view(image)
-
-
-class FixedViews(Dataset):
-    """Number → view, without randomness; nothing in place of a broken image."""
-
-    def __init__(self, images: ImageDataset, view: View):
-        self.images, self.view = images, view
-
-    def __getitem__(self, i: int) -> _Sample:
-        label = int(self.images.labels[i])
-        try:
-            return _Sample(self.view(self.images.opener(i)), label, i, ())
-        except ValueError:
-            return _Sample(None, label, i, (i,))
-
-
-def _collate(samples: Sequence[_Sample]) -> Batch:
-    seen = [sample for sample in samples if sample.view is not None]
-    views = torch.stack([sample.view for sample in seen]) if seen else torch.empty(0, 3, 0, 0, dtype=torch.uint8)  # pyright: ignore
-    labels = torch.tensor([sample.label for sample in seen], dtype=torch.int64)
-    broken = [i for sample in samples for i in sample.broken]
-    return Batch(views, labels, [sample.image for sample in seen], broken)
-
-
-def load(views: Dataset, batches: Iterable[list], workers: int, pin_memory: bool = False) -> Iterable[Batch]:
-    """The batches one after the other, prepared by so many processes ahead of time (0: by this one, when asked)."""
-    return DataLoader(
-        views,
-        batch_sampler=_Once(batches),  # pyright: ignore[reportArgumentType]
-        num_workers=workers,
-        collate_fn=_collate,
-        pin_memory=pin_memory,
-        worker_init_fn=one_thread,
+def collate(results: Sequence[Sample | ReadError]) -> Batch:
+    samples = [result for result in results if isinstance(result, Sample)]
+    unreadable = [result for result in results if isinstance(result, ReadError)]
+    unreadable += [error for sample in samples for error in sample.skipped]
+    return Batch(
+        stack_pixels([sample.view.pixels for sample in samples]),
+        torch.tensor([sample.label for sample in samples], dtype=torch.int64),
+        [sample.index for sample in samples],
+        unreadable,
+        [(sample.width, sample.height) for sample in samples],
+        [sample.view.quarters for sample in samples],
     )
 
 
-class _Once:
-    """A batch sampler over an iterable that is read once."""
+def stack_pixels(pixels: Sequence[Tensor]) -> UInt8[Tensor, "b 3 H W"]:
+    return torch.stack(list(pixels)) if pixels else torch.empty(0, 3, 0, 0, dtype=torch.uint8)
 
-    def __init__(self, batches: Iterable[list]):
+
+class SampleReader(Protocol):
+    """Maps a key to a sample, in any process."""
+
+    def __getitem__(self, key: Any) -> Sample | ReadError: ...
+
+
+class EvalSamples(Dataset):
+    """Index → view, without randomness."""
+
+    def __init__(self, dataset: ImageDataset, transform: Transform):
+        self.dataset, self.transform = dataset, transform
+
+    def __getitem__(self, key: int) -> Sample | ReadError:
+        dataset, i = self.dataset, key
+        return load_sample(lambda: dataset.open(i), self.transform, i, dataset.names[i], int(dataset.labels[i]))
+
+
+class TrainSamples(Dataset):
+    """ViewIndex → augmented view: the same for the same seed, epoch and image. Reseeds the global generators.
+
+    An unreadable image is replaced by the next readable one. With `view_count`, each image has that many views, which
+    the epochs show in turn: see `numbered_view`. With 0, each epoch shows a new one.
+    """
+
+    def __init__(self, dataset: ImageDataset, transform: Transform, seed: int, view_count: int = 0):
+        self.dataset, self.transform, self.seed, self.view_count = dataset, transform, seed, view_count
+
+    def __getitem__(self, key: ViewIndex) -> Sample:
+        skipped: list[ReadError] = []
+        for offset in range(len(self.dataset)):
+            sample = self._load((key.image + offset) % len(self.dataset), key.epoch)
+            if isinstance(sample, Sample):
+                return replace(sample, skipped=tuple(skipped))
+            skipped.append(sample)
+        raise no_readable_image(self.dataset)
+
+    def _load(self, i: int, epoch: int) -> Sample | ReadError:
+        dataset = self.dataset
+        digest = b""
+
+        def open_image() -> Image.Image:
+            nonlocal digest
+            content = dataset.storage.content(i)
+            digest = digest_content(content) if self.view_count else b""
+            return dataset.storage.decode(i, content)
+
+        def transform(image: Image.Image) -> View:
+            if self.view_count:
+                return numbered_view(self.transform, image, digest, epoch % self.view_count)
+            reseed(IMAGE, self.seed, epoch, i)
+            return self.transform(image)
+
+        return load_sample(open_image, transform, i, dataset.names[i], int(dataset.labels[i]))
+
+
+def numbered_view(transform: Transform, image: Image.Image, digest: bytes, number: int) -> View:
+    """One of an image's augmented views. Its draws depend on the image's content and the number alone, not on the run
+    or on other images, so that features computed from it can be cached."""
+    words = [int.from_bytes(digest[i : i + 4], "little") for i in range(0, len(digest), 4)]
+    reseed(VIEW, number, *words)
+    return transform(image)
+
+
+def no_readable_image(dataset: ImageDataset) -> ValueError:
+    return ValueError(f"none of the {len(dataset)} images can be read, for example {dataset.names[0]}")
+
+
+def load_batches(
+    samples: SampleReader, batches: Iterable[Sequence], workers: int, pin_memory: bool = False
+) -> Iterator[Batch]:
+    """Load batches of keys in order, ahead of time in `workers` processes, or with 0 on demand in this process."""
+    loader = DataLoader(
+        samples,  # pyright: ignore[reportArgumentType]
+        batch_sampler=SinglePassSampler(batches),  # pyright: ignore[reportArgumentType]
+        num_workers=workers,
+        collate_fn=collate,
+        pin_memory=pin_memory,
+        worker_init_fn=use_one_thread,
+    )
+    return iter(loader)
+
+
+def eval_batches(
+    dataset: ImageDataset, transform: Transform, batch_size: int, workers: int, rank: int = 0, world_size: int = 1
+) -> Iterator[Batch]:
+    """Load the views that a network is evaluated on, in order; this process's share of the batches."""
+    batches = split_into_batches(len(dataset), batch_size, rank, world_size)
+    return load_batches(EvalSamples(dataset, transform), batches, workers)
+
+
+class SinglePassSampler:
+    """A batch sampler over an iterable that is consumed once."""
+
+    def __init__(self, batches: Iterable[Sequence]):
         self.batches = batches
 
     def __iter__(self):
         return iter(self.batches)
 
 
-def usual_workers(processes: int = 1) -> int:
-    """One for each of the cores that a process of so many has, eight at most."""
-    return max(min((os.cpu_count() or 1) // processes, 8), 1)
+def split_into_batches(count: int, batch_size: int, rank: int = 0, world_size: int = 1) -> list[range]:
+    """The indices 0 … count − 1 in batches; every `world_size`-th batch from `rank` on."""
+    return [range(start, min(start + batch_size, count)) for start in range(0, count, batch_size)][rank::world_size]
 
 
-def one_thread(worker: int) -> None:
-    """For processes that share work among themselves: each does its part alone."""
+def default_workers(world_size: int = 1) -> int:
+    """One worker per CPU core that each of `world_size` processes has, at least 1 and at most 8."""
+    return max(min((os.cpu_count() or 1) // world_size, 8), 1)
+
+
+def use_one_thread(worker: int) -> None:
+    """For worker processes, which share the cores among themselves."""
     torch.set_num_threads(1)
-
-
-def in_batches(count: int, batch: int, mine: int = 0, of: int = 1) -> list[list[int]]:
-    """Numbers 0 … count − 1 in batches; of these the share of process `mine`."""
-    return [list(range(start, min(start + batch, count))) for start in range(0, count, batch)][mine::of]

@@ -1,4 +1,4 @@
-"""Real photographs that ship inside scikit-image and scikit-learn, so that nothing has to be downloaded."""
+"""Photographs that ship with scikit-image and scikit-learn: real data without a download."""
 
 import numpy as np
 import torch
@@ -6,6 +6,7 @@ from jaxtyping import UInt8
 from torch import Tensor
 
 from spectral_vmamba.data.decode import resize
+from spectral_vmamba.utils.extras import require
 
 _SCIKIT_IMAGE = (
     "astronaut",
@@ -29,18 +30,15 @@ _SCIKIT_IMAGE = (
 
 def photographs() -> dict[str, UInt8[Tensor, "3 H W"]]:
     """Name → RGB image: everyday scenes, textures, microscopy, astronomy, scanned text."""
-    try:
-        from skimage import data as skimage_data
-        from sklearn.datasets import load_sample_image
-    except ImportError as error:
-        raise ImportError(f"{error.name} brings the photographs; pip install 'spectral-vmamba[demo]'") from error
+    skimage_data = require("skimage.data", "demo")
+    sklearn_data = require("sklearn.datasets", "demo")
     images = {name: getattr(skimage_data, name)() for name in _SCIKIT_IMAGE}
-    images |= {name: load_sample_image(f"{name}.jpg") for name in ("china", "flower")}
+    images |= {name: sklearn_data.load_sample_image(f"{name}.jpg") for name in ("china", "flower")}
     return {name: _rgb(image) for name, image in images.items()}
 
 
 def photograph_crops(count: int, size: int | tuple[int, int], seed: int = 0) -> UInt8[Tensor, "b 3 H W"]:
-    """Seeded windows out of the photographs, each photograph in turn; small ones are enlarged to fit."""
+    """Seeded random crops, cycling through the photographs; photographs smaller than the crop are enlarged."""
     height, width = (size, size) if isinstance(size, int) else size
     generator = np.random.default_rng(seed)
     images = list(photographs().values())

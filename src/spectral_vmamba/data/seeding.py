@@ -1,6 +1,6 @@
-"""Randomness as a function of what it is for: (seed, epoch, image) → the same draws, whoever asks and whenever.
+"""Random draws as a function of their purpose: (seed, epoch, image) gives the same draws in any process, at any time.
 
-Nothing has to be saved to go on after an interruption, and the number of worker processes changes nothing.
+No generator state has to be saved to resume a run, and the number of worker processes changes nothing.
 """
 
 import random
@@ -10,26 +10,25 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
-# What the numbers of a key are for, so that no two uses share draws.
+# The first number of a key: no two purposes share draws.
 IMAGE, ORDER, STEP, SPLIT, MODEL, VIEW = range(6)
 
 
-def seed_of(*key: int) -> int:
+def derive_seed(*key: int) -> int:
     return int(np.random.SeedSequence(key).generate_state(1, np.uint32)[0])
 
 
 def reseed(*key: int) -> None:
-    """From here on, the draws of Python's, NumPy's and torch's shared generators (timm's augmentations use all three)
-    follow from the key."""
-    seed = seed_of(*key)
+    """Seed the global generators of Python, NumPy and torch, all of which timm's augmentations use, from the key."""
+    seed = derive_seed(*key)
     random.seed(seed)
     np.random.seed(seed)  # noqa: NPY002 (timm draws from it)
     torch.default_generator.manual_seed(seed)
 
 
 @contextmanager
-def generators_kept() -> Iterator[None]:
-    """Whatever happens inside, the shared generators are afterwards where they were."""
+def preserve_generators() -> Iterator[None]:
+    """Restore the state of the global generators at the end of the block."""
     states = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002
     try:
         yield

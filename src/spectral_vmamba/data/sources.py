@@ -1,24 +1,57 @@
-"""From what a person names (a folder, a table, a pack, a data set) to images for training and for validation."""
+"""From the name of a source (folder, table, pack, dataset) to images for training, validation or embedding."""
 
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
-from spectral_vmamba.data.dataset import ImageDataset
-from spectral_vmamba.data.readers.digits import digits
-from spectral_vmamba.data.readers.folder import read_folder, read_table
-from spectral_vmamba.data.readers.npz import read_pack
-from spectral_vmamba.data.readers.timm_datasets import PREFIXES, read_named
+from spectral_vmamba.data.dataset import ImageDataset, concatenate
+from spectral_vmamba.data.find import find_images
+from spectral_vmamba.data.readers.digits import read_digits
+from spectral_vmamba.data.readers.folder import (
+    file_stamp,
+    read_csv,
+    read_files,
+    read_folder,
+    read_partly_labeled_folder,
+)
+from spectral_vmamba.data.readers.npz import read_npz
+from spectral_vmamba.data.readers.timm_datasets import PREFIXES, read_timm_dataset
 from spectral_vmamba.data.readers.webdataset import read_shards
 from spectral_vmamba.data.splits import split_fraction
+
+
+@dataclass(frozen=True)
+class DataSplit:
+    """How a run divides its data: what is needed to find the same validation images again."""
+
+    data: str
+    val_data: str | None
+    val_fraction: float
+    seed: int
+
+    def read(self) -> tuple[ImageDataset, ImageDataset]:
+        """Training and validation images: the two parts of `data`; or `val_data` as the second; or a seeded fraction of
+        every class."""
+        splits = read_source(self.data)
+        if self.val_data is not None:
+            train = splits.get("train", splits.get("all"))
+            assert train is not None
+            context = f"{self.val_data} does not match {self.data}"
+            return train, read_validation_part(self.val_data).with_classes(train.classes, context)
+        if "all" in splits:
+            return split_fraction(splits["all"], self.val_fraction, self.seed)
+        return splits["train"], splits["val"]
 
 
 def read_source(source: str) -> dict[str, ImageDataset]:
     """{"train": …, "val": …} where the source has the two, else {"all": …}."""
     if source == "digits":
-        return {"all": digits()}
+        return {"all": read_digits()}
     if source.startswith("wds/"):
         return {"all": read_shards(source.removeprefix("wds/"))}
     if source.startswith(PREFIXES):
-        return read_named(source)
+        return read_timm_dataset(source)
     path = Path(source)
     if path.is_dir():
         return read_folder(path)
@@ -28,30 +61,50 @@ def read_source(source: str) -> dict[str, ImageDataset]:
             f"{', '.join((*PREFIXES, 'wds/'))}"
         )
     if path.suffix.lower() == ".csv":
-        return read_table(path)
+        return read_csv(path)
     if path.suffix.lower() == ".npz":
-        return read_pack(path)
+        return read_npz(path)
     raise ValueError(f"expected a folder, a .csv or a .npz, got {source}")
 
 
-def training_data(
-    source: str, val: str | None = None, val_fraction: float = 0.2, seed: int = 0
-) -> tuple[ImageDataset, ImageDataset]:
-    """ImageDataset to train on and to validate on: the source's own two parts, or `val` for the second, or a seeded
-    fraction of every class."""
-    parts = read_source(source)
-    if val is not None:
-        train = parts.get("train", parts.get("all"))
-        assert train is not None
-        return train, validation_data(val).with_classes(train.classes, f"{val} does not fit {source}")
-    if "all" in parts:
-        return split_fraction(parts["all"], val_fraction, seed)
-    return parts["train"], parts["val"]
+def read_validation_part(source: str) -> ImageDataset:
+    """The validation part of a source, or all of it where it has no parts."""
+    splits = read_source(source)
+    return splits["val"] if "val" in splits else splits["all"]
 
 
-def validation_data(source: str, val_fraction: float | None = None, seed: int = 0) -> ImageDataset:
-    """The part to measure on: the source's own, or the part that training set aside, or all there is."""
-    parts = read_source(source)
-    if "val" in parts:
-        return parts["val"]
-    return parts["all"] if val_fraction is None else split_fraction(parts["all"], val_fraction, seed)[1]
+def read_images(source: str) -> ImageDataset:
+    """All images of a source, labeled or not: a folder (at any depth), a .txt with one path per line (relative to it),
+    or any source of `read_source`. The stamps of files include their modification times."""
+    path = Path(source)
+    if path.is_dir():
+        return read_partly_labeled_folder(path)
+    if path.is_file() and path.suffix.lower() == ".txt":
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        return read_files((line.strip() for line in lines if line.strip()), path.parent, source)
+    return _join_splits(read_source(source), path)
+
+
+def read_named_images(names: Iterable[str]) -> ImageDataset:
+    """Files, folders and patterns from a command line; names that match nothing become unreadable images."""
+    return read_files((image.name for image in find_images(names)), Path(), "the given names")
+
+
+def absolute_path(source: str) -> str:
+    """Files and folders by their absolute path; names of datasets unchanged."""
+    return os.path.abspath(source) if os.path.exists(source) else source
+
+
+def _join_splits(splits: dict[str, ImageDataset], path: Path) -> ImageDataset:
+    """All splits, one after the other; where they repeat names, prefixed by the name of the split."""
+    datasets = list(splits.values())
+    names = [name for dataset in datasets for name in dataset.names]
+    root = datasets[0].root
+    if root is not None:  # files: a table
+        stamps: list[int | str] = [file_stamp(Path(root) / name) for name in names]
+    else:
+        if len(set(names)) < len(names):
+            names = [f"{split}/{name}" for split, dataset in splits.items() for name in dataset.names]
+        container = file_stamp(path) if path.is_file() else ""
+        stamps = [f"{stamp} {container}" for dataset in datasets for stamp in dataset.stamps]
+    return concatenate(datasets, names, stamps, root)

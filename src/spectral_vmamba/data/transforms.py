@@ -1,48 +1,54 @@
-"""What a network sees of a image: resized, cropped, perhaps augmented, as a tensor. From timm's transforms."""
+"""From a decoded image to the pixels that a network sees: resize, crop, augment. Built on timm's transforms."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, UInt8
 from PIL import Image, ImageOps
 from torch import Tensor
 
-from spectral_vmamba.data.decode import as_tensor
+from spectral_vmamba.data.decode import image_to_tensor
+from spectral_vmamba.ops.frames import canonical_turn
 
-Color = tuple[float, ...]
+
+class View(NamedTuple):
+    """The pixels, 0 to 255, that a network sees of an image, and the quarter turns applied before resizing."""
+
+    pixels: UInt8[Tensor, "3 H W"]
+    quarters: int = 0
+
+
+Transform = Callable[[Image.Image], View]
 
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """How images become input: the short side resized so that the middle `crop` of it is `size`; values normalized by
-    `mean` and `std`. With `canonical`, images are first turned to the same quarter turn whichever way they came, so
-    that even the rounding of resizing cannot tell turns apart: for networks that cannot either."""
+    """How an image becomes a network's input."""
 
     size: int
-    mean: Color
-    std: Color
+    """pixels per side"""
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
     crop: float = 1.0
+    """share of the short side that the center crop keeps"""
     interpolation: str = "bicubic"
     canonical: bool = False
+    """turn images to their canonical quarter turn before resizing, so that rounding is the same for all quarter turns;
+    for networks that are invariant to quarter turns themselves"""
 
-    @classmethod
-    def from_dict(cls, stored: dict[str, Any]) -> "Preprocessing":
-        """From `dataclasses.asdict`, also after a journey through JSON."""
-        return cls(**{**stored, "mean": tuple(stored["mean"]), "std": tuple(stored["std"])})
-
-    def pixels(self) -> "PixelView":
-        return PixelView(self)
+    def eval_transform(self) -> "EvalTransform":
+        return EvalTransform(self)
 
 
-class PixelView:
-    """ImageLike → what the network sees of it, still 0 to 255."""
+class EvalTransform:
+    """Resize and center-crop; no randomness."""
 
     def __init__(self, preprocessing: Preprocessing):
         from timm.data.transforms_factory import create_transform
 
-        self.preprocessing = preprocessing
+        self.canonical = preprocessing.canonical
         self.transform: Any = create_transform(
             preprocessing.size,
             crop_pct=preprocessing.crop,
@@ -50,49 +56,44 @@ class PixelView:
             normalize=False,
         )
 
-    def __call__(self, image: Image.Image) -> Tensor:
-        if self.preprocessing.canonical:
-            image = canonical_image(image)
-        return self.transform(image)
-
-
-def canonical_image(image: Image.Image) -> Image.Image:
-    """The quarter turn of a image whose pixels, read in order, are largest; landscape before portrait."""
-    pixels = np.asarray(image)
-    turns = [np.ascontiguousarray(np.rot90(pixels, quarters)) for quarters in range(4)]
-    widest = max(turn.shape[1] for turn in turns)
-    return Image.fromarray(max((turn for turn in turns if turn.shape[1] == widest), key=np.ndarray.tobytes))
+    def __call__(self, image: Image.Image) -> View:
+        quarters = 0
+        if self.canonical:
+            pixels, quarters = canonical_turn(np.asarray(image))
+            image = Image.fromarray(pixels)
+        return View(self.transform(image), quarters)
 
 
 @dataclass(frozen=True)
 class Augmentation:
-    """Random changes to training images, the paper's unless said otherwise."""
+    """Random changes to training images; the defaults are the paper's."""
 
     crop_scale: tuple[float, float] = (0.08, 1.0)
-    """area of a random crop, as shares of the image's"""
+    """area of a random crop, as a share of the image's area"""
     crop_ratio: tuple[float, float] = (3 / 4, 4 / 3)
-    """width to height of a random crop"""
+    """aspect ratio of a random crop, width over height"""
     hflip: float = 0.5
-    """chance of a left-right flip"""
+    """probability of a horizontal flip"""
     vflip: float = 0.0
-    """chance of an upside-down flip"""
-    turn: float = 0.0
-    """random turns of up to so many degrees either way; 45 covers the circle where quarter turns change nothing"""
+    """probability of a vertical flip"""
+    rotation: float = 0.0
+    """rotate randomly by up to this many degrees in each direction; 45 covers the circle for networks that are
+    invariant to quarter turns"""
     color_jitter: float = 0.4
-    """brightness, contrast and saturation change by up to this share (not used beside auto_augment, as in timm)"""
+    """largest relative change of brightness, contrast and saturation; ignored with auto_augment, as in timm"""
     auto_augment: str = "rand-m9-mstd0.5-inc1"
-    """timm's name of an automatic augmentation; empty for none"""
+    """timm's name of an AutoAugment or RandAugment policy; empty for none"""
     erasing: float = 0.25
-    """chance that a random rectangle is erased"""
+    """probability of erasing a random rectangle"""
     mixup: float = 0.8
-    """alpha of mixup; 0 for none"""
+    """alpha of mixup; 0 to disable"""
     cutmix: float = 1.0
-    """alpha of cutmix; 0 for none"""
+    """alpha of cutmix; 0 to disable"""
     smoothing: float = 0.1
     """label smoothing"""
 
-    def view(self, preprocessing: Preprocessing) -> Callable[[Image.Image], UInt8[Tensor, "3 H W"]]:
-        """ImageLike → augmented pixels. Draws from the shared generators: see `randomness.reseed`."""
+    def train_transform(self, preprocessing: Preprocessing) -> Transform:
+        """Crop, flip, rotate and change colors. Draws from the global generators: see `seeding.reseed`."""
         from timm.data.transforms_factory import create_transform
 
         transforms: Any = create_transform(
@@ -108,43 +109,43 @@ class Augmentation:
             separate=True,
         )
         crop, colors, _ = transforms
-        _keep_one_bit(colors)
-        turn = RandomTurn(self.turn) if self.turn else None
-        return Steps(tuple(step for step in (crop, turn, colors, as_tensor) if step is not None))
+        _limit_posterize(colors)
+        rotation = (RandomRotation(self.rotation),) if self.rotation else ()
+        return TrainTransform((crop, *rotation, colors))
 
     def eraser(self, device: str) -> Callable[[Float[Tensor, "b 3 H W"]], Float[Tensor, "b 3 H W"]]:
-        """Erases rectangles of normalized batches, in place."""
+        """A function that erases rectangles of normalized batches in place."""
         from timm.data.random_erasing import RandomErasing
 
         return RandomErasing(self.erasing, mode="pixel", device=device) if self.erasing else lambda images: images
 
 
-def _keep_one_bit(transforms: Any) -> None:
-    """timm's random augmentations can ask for a posterization to 0 bits, which Pillow refuses since version 13."""
-    for automatic in getattr(transforms, "transforms", ()):
-        for operation in getattr(automatic, "ops", ()):
-            if operation.name.startswith("Posterize"):
-                operation.aug_fn = _posterized
+@dataclass(frozen=True)
+class TrainTransform:
+    steps: tuple[Callable[[Image.Image], Image.Image], ...]
 
-
-def _posterized(image: Image.Image, bits: int, **_: Any) -> Image.Image:
-    return ImageOps.posterize(image, min(max(bits, 1), 8))
+    def __call__(self, image: Image.Image) -> View:
+        for step in self.steps:
+            image = step(image)
+        return View(image_to_tensor(image))
 
 
 @dataclass(frozen=True)
-class RandomTurn:
+class RandomRotation:
     degrees: float
 
     def __call__(self, image: Image.Image) -> Image.Image:
-        angle = np.random.uniform(-self.degrees, self.degrees)  # noqa: NPY002 (the shared generator, as timm)
+        angle = np.random.uniform(-self.degrees, self.degrees)  # noqa: NPY002 (the global generator, as timm)
         return image.rotate(angle, Image.Resampling.BILINEAR)
 
 
-@dataclass(frozen=True)
-class Steps:
-    steps: tuple[Callable, ...]
+def _limit_posterize(transforms: Any) -> None:
+    """timm's policies can ask to posterize to 0 bits, which Pillow rejects since version 13."""
+    for policy in getattr(transforms, "transforms", ()):
+        for operation in getattr(policy, "ops", ()):
+            if operation.name.startswith("Posterize"):
+                operation.aug_fn = _posterize
 
-    def __call__(self, image: Image.Image) -> Tensor:
-        for step in self.steps:
-            image = step(image)
-        return image  # pyright: ignore[reportReturnType]
+
+def _posterize(image: Image.Image, bits: int, **_: Any) -> Image.Image:
+    return ImageOps.posterize(image, min(max(bits, 1), 8))

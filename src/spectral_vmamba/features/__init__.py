@@ -1,21 +1,21 @@
-"""What a frozen stem makes of images, kept on disk: features and visiting orders of every view, computed once."""
+"""The cache of frozen-stem features: features and visiting orders of each view, computed once and stored on disk."""
 
-from spectral_vmamba.features.cached_dataset import CachedDataset, TokenBatch
-from spectral_vmamba.features.cached_views import Views, augmented_views, plain_view, turned_views
-from spectral_vmamba.features.feature_store import FeatureCache, cache_root, frozen_tokenizer, open_cache
-from spectral_vmamba.features.fill import fill, request_views
+from spectral_vmamba.features.cached_dataset import CachedDataset, cache_dataset
+from spectral_vmamba.features.cached_views import ViewSet, augmented_views, eval_view, rotated_views
+from spectral_vmamba.features.feature_store import FeatureStore, default_cache_folder, frozen_tokenizer, open_store
+from spectral_vmamba.features.fill import ViewRequest, fill
 
 __all__ = [
     "CachedDataset",
-    "FeatureCache",
-    "TokenBatch",
-    "Views",
+    "FeatureStore",
+    "ViewRequest",
+    "ViewSet",
     "augmented_views",
-    "cache_root",
+    "cache_dataset",
+    "default_cache_folder",
+    "eval_view",
     "fill",
     "frozen_tokenizer",
-    "open_cache",
-    "plain_view",
-    "request_views",
-    "turned_views",
+    "open_store",
+    "rotated_views",
 ]

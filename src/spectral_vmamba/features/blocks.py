@@ -1,4 +1,4 @@
-"""Blocks: files of rows that belong together, each with its checksum; a folder of them is a store that only grows."""
+"""Blocks: files of rows, each with a checksum. A folder of blocks is a store that only grows."""
 
 import os
 from collections.abc import Callable, Container
@@ -8,52 +8,52 @@ from uuid import uuid4
 
 from torch import Tensor
 
-from spectral_vmamba.utils.atomic_files import remove_leftovers
+from spectral_vmamba.utils.atomic_files import remove_temporary_files
 from spectral_vmamba.utils.progress import Progress
 from spectral_vmamba.utils.tensor_file import TensorFileError, read_tensors, write_tensors
 
-KIND = "spectral-vmamba block of a cache"
+KIND = "spectral-vmamba feature block"
 Block = dict[str, Tensor]
-_SECONDS_TO_WRITE = 3600.0  # a block is some megabytes
+_LONGEST_WRITE_SECONDS = 3600.0  # a block has a few megabytes
 
 
-def new_name() -> str:
-    """Of a block: no two processes choose the same."""
+def new_block_name() -> str:
+    """A name that no other process chooses."""
     return uuid4().hex
 
 
 def write_block(folder: Path, name: str, block: Block) -> Block:
-    """The block as it was written, mapped into memory."""
+    """Write a block and return it as stored, memory-mapped."""
     path = folder / f"{name}.safetensors"
     write_tensors(path, block, KIND, {})
     return read_tensors(path, KIND)[0]
 
 
 def read_blocks(
-    folder: Path, known: Container[str], note: Callable[[str], None], progress: Progress, told: str
+    folder: Path, known: Container[str], note: Callable[[str], None], progress: Progress, description: str
 ) -> tuple[dict[str, Block], list[str]]:
-    """All whole blocks by name, but for those that are known, mapped into memory; and the names of damaged ones.
+    """Return the intact blocks that are not yet known, by name and memory-mapped, and the names of damaged ones.
 
-    Damaged ones are removed, with a note: they can be made again. Those that cannot be opened are left alone. Others
-    may be writing into the same folder.
+    Damaged blocks are deleted, with a note: they can be computed again. Files that cannot be opened are ignored, with a
+    note. Other processes may write to the same folder.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    remove_leftovers(folder, _SECONDS_TO_WRITE)
+    remove_temporary_files(folder, older_than=_LONGEST_WRITE_SECONDS)
     paths = [path for path in sorted(folder.glob("*.safetensors")) if path.stem not in known]
     if not paths:
         return {}, []
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        read = list(progress(pool.map(_read, paths), told, len(paths)))
+        results = list(progress(pool.map(_read, paths), description, len(paths)))
     blocks, damaged = {}, []
-    for path, block in zip(paths, read, strict=True):
-        if isinstance(block, TensorFileError):
-            note(f"{block}; it is computed anew")
+    for path, result in zip(paths, results, strict=True):
+        if isinstance(result, TensorFileError):
+            note(f"{result}; it will be computed again")
             path.unlink(missing_ok=True)
             damaged.append(path.stem)
-        elif isinstance(block, OSError):
-            note(f"{path} cannot be opened ({block.strerror or block}), and is left out")
+        elif isinstance(result, OSError):
+            note(f"{path} cannot be opened and is ignored: {result.strerror or result}")
         else:
-            blocks[path.stem] = block
+            blocks[path.stem] = result
     return blocks, damaged
 
 

@@ -1,82 +1,76 @@
-"""Batches from a cache, in place of batches of pixels."""
+"""Batches of tokens from a feature store, in place of batches of pixels."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from jaxtyping import Int
-from torch import Tensor
 
 from spectral_vmamba.data.dataset import ImageDataset
-from spectral_vmamba.data.loader import in_batches
-from spectral_vmamba.features.feature_store import FeatureCache
-from spectral_vmamba.features.fill import Request
-from spectral_vmamba.models.tokens import Tokens
-
-
-@dataclass(frozen=True)
-class TokenBatch:
-    """Like `data.loading.Batch`, with what the tokenizer made of the views in place of these."""
-
-    tokens: Tokens
-    labels: Int[Tensor, "b"]
-    images: list[int]
-    broken: list[int]
-
-    def tokens_on(self, device: torch.device) -> Tokens:
-        x, traversal, _ = self.tokens
-        parts = {part: getattr(traversal, part).to(device) for part in ("ranks", "content", "orders")}
-        return Tokens(x.to(device), replace(traversal, **parts), None)
+from spectral_vmamba.data.loader import Batch, split_into_batches
+from spectral_vmamba.data.unreadable import ReadError
+from spectral_vmamba.features.cached_views import ViewSet
+from spectral_vmamba.features.feature_store import FeatureStore
+from spectral_vmamba.features.fill import ViewRequest, fill
 
 
 @dataclass(frozen=True, eq=False)
 class CachedDataset:
-    """Which row of a cache shows which view of which image; −1 for images that cannot be read."""
+    """The store's row for each view of each image; −1 for unreadable images, listed in `unreadable` by index."""
 
-    cache: FeatureCache
-    images: ImageDataset
+    store: FeatureStore
+    dataset: ImageDataset
     rows: Int[np.ndarray, "images views"]
+    unreadable: dict[int, ReadError]
 
     @classmethod
-    def of(cls, cache: FeatureCache, request: Request) -> "CachedDataset":
-        none = [-1] * len(request.views.names)
-        rows = [cache.rows(request.keys(i)) or none for i in range(len(request.images))]
+    def from_request(cls, store: FeatureStore, request: ViewRequest) -> "CachedDataset":
+        """Look up the rows of a filled request. Raises OSError if a readable image has none."""
+        missing = [-1] * len(request.views.names)
+        rows = [store.rows(request.keys(i)) or missing for i in range(len(request.dataset))]
+        unreadable = {}
         for i, found in enumerate(rows):
-            if request.keys(i) and min(found) < 0:
-                rows[i] = none
-                if _can_be_read(request.images, i):
-                    raise _incomplete(cache, f"features of {request.images.names[i]}")
-        if unordered := cache.unordered(request.all_keys()):
-            raise _incomplete(cache, f"visiting orders of {unordered[0]}")
-        return cls(cache, request.images, np.array(rows))
+            if min(found) < 0:
+                rows[i] = missing
+                unreadable[i] = _read_error(store, request.dataset, i)
+        if unordered := store.blocks_without_orders(request.all_keys()):
+            raise _incomplete(store, f"visiting orders of block {unordered[0]}")
+        return cls(store, request.dataset, np.array(rows), unreadable)
 
-    def batch(self, images: list[int], views: list[int], broken: list[int]) -> TokenBatch:
-        labels = torch.from_numpy(self.images.labels[images])
-        return TokenBatch(self.cache.tokens(self.rows[images, views].tolist()), labels, images, broken)
+    def batch(self, indices: list[int], views: list[int], unreadable: list[ReadError]) -> Batch:
+        """One view each of these images, as tokens."""
+        labels = torch.from_numpy(self.dataset.labels[indices])
+        return Batch(self.store.tokens(self.rows[indices, views].tolist()), labels, indices, unreadable)
 
-    def has(self, i: int) -> bool:
-        return bool((self.rows[i] >= 0).all())
-
-    def batches(self, size: int, mine: int = 0, of: int = 1, view: int = 0) -> Iterator[TokenBatch]:
-        """One view of every image that can be read, in order; the share of process `mine` of `of`."""
-        for numbers in in_batches(len(self.images), size, mine, of):
-            there = [i for i in numbers if self.has(i)]
-            if there:
-                yield self.batch(there, [view] * len(there), [i for i in numbers if i not in there])
+    def batches(self, batch_size: int, rank: int = 0, world_size: int = 1, view: int = 0) -> Iterator[Batch]:
+        """One view of every readable image, in order; this process's share of the batches."""
+        for indices in split_into_batches(len(self.dataset), batch_size, rank, world_size):
+            readable = [i for i in indices if i not in self.unreadable]
+            if readable:
+                unreadable = [self.unreadable[i] for i in indices if i in self.unreadable]
+                yield self.batch(readable, [view] * len(readable), unreadable)
 
 
-def _can_be_read(images: ImageDataset, i: int) -> bool:
+def cache_dataset(store: FeatureStore, dataset: ImageDataset, views: ViewSet, workers: int) -> CachedDataset:
+    """Fill the store where needed, and return the dataset's rows."""
+    request = ViewRequest(dataset, views)
+    fill(store, [request], workers)
+    store.compute_orders(request.all_keys())
+    return CachedDataset.from_request(store, request)
+
+
+def _read_error(store: FeatureStore, dataset: ImageDataset, i: int) -> ReadError:
     try:
-        images.opener(i)
-    except ValueError:
-        return False
-    return True
+        dataset.open(i)
+    except (ValueError, OSError) as error:
+        return ReadError(i, dataset.names[i], str(error))
+    raise _incomplete(store, f"features of {dataset.names[i]}")
 
 
-def _incomplete(cache: FeatureCache, what: str) -> OSError:
+def _incomplete(store: FeatureStore, missing: str) -> OSError:
     return OSError(
-        f"the {what} are not in the cache {cache.folder}, though they were to be computed. Did the image change "
-        "meanwhile, or do the processes of this run not share this folder? Run it again, with --cache-folder on a disk "
-        "that all of them see"
+        f"the {missing} are missing from the feature cache {store.folder} although they were requested. Either the "
+        "image changed during the run, or the processes of this run do not share this folder: run it again, with "
+        "--cache-folder on a disk that all processes can access"
     )

@@ -1,4 +1,4 @@
-"""Views of images whose features can be kept: each follows from the image's content and a number."""
+"""Views whose features can be cached: each depends on the image's content and a number alone."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -10,74 +10,76 @@ from jaxtyping import Shaped
 from PIL import Image
 from torch import Tensor
 
-from spectral_vmamba.data.loader import View, numbered_view
-from spectral_vmamba.data.transforms import Augmentation, PixelView, Preprocessing
-from spectral_vmamba.metrics.rotation import Fill, turned_pixels
+from spectral_vmamba.data.loader import numbered_view
+from spectral_vmamba.data.transforms import Augmentation, Preprocessing, Transform
+from spectral_vmamba.ops.turns import Fill, rotate_pixels
 
 KEY_BYTES = 16
+# Settings of an augmentation that do not change the pixels of a view.
+_AFTER_PIXELS = ("erasing", "mixup", "cutmix", "smoothing")
 
 
 @dataclass(frozen=True)
-class Views:
-    """Some views of every image. `see` gives the pixels, 0 to 255, of one of them, from the image, the digest of
-    its content and the view's number; its name says how, and tells it from all other views of the same image."""
+class ViewSet:
+    """One or more views of each image.
+
+    A view's name describes how it is made and distinguishes it from all other views of the same image. `render` returns
+    the pixels, 0 to 255, of a view from the image, the digest of its content and the view's number.
+    """
 
     names: tuple[str, ...]
-    see: Callable[[Image.Image, bytes, int], Shaped[Tensor, "3 H W"]]
+    render: Callable[[Image.Image, bytes, int], Shaped[Tensor, "3 H W"]]
 
     def keys(self, digest: bytes) -> list[bytes]:
         return [sha256(digest + name.encode()).digest()[:KEY_BYTES] for name in self.names]
 
 
-def plain_view(preprocessing: Preprocessing) -> Views:
+def eval_view(preprocessing: Preprocessing) -> ViewSet:
     """The one view that a network is evaluated on."""
-    return Views(("plain",), _Plain(preprocessing.pixels()))
+    return ViewSet(("eval",), _EvalView(preprocessing.eval_transform()))
 
 
-def augmented_views(augment: Augmentation, preprocessing: Preprocessing, count: int) -> Views:
-    """The views that training with so many shows: see `data.loading.numbered_view`."""
-    pixels = {name: _plainly(value) for name, value in asdict(augment).items() if name not in _NOT_OF_PIXELS}
-    names = (f"augmented {json.dumps(pixels, sort_keys=True)} {number}" for number in range(count))
-    return Views(tuple(names), _Augmented(augment.view(preprocessing)))
+def augmented_views(augment: Augmentation, preprocessing: Preprocessing, count: int) -> ViewSet:
+    """The `count` views that training shows: see `data.loader.numbered_view`."""
+    settings = {name: _canonical_number(value) for name, value in asdict(augment).items() if name not in _AFTER_PIXELS}
+    names = (f"augmented {json.dumps(settings, sort_keys=True)} {number}" for number in range(count))
+    return ViewSet(tuple(names), _AugmentedView(augment.train_transform(preprocessing)))
 
 
-def turned_views(preprocessing: Preprocessing, angles: Sequence[float], fill: Fill) -> Views:
-    """The plain view turned by each of the angles, as `measure_sweep` does."""
-    names = tuple(f"turned {float(angle)!r} {fill}" for angle in angles)
-    return Views(names, _Turned(preprocessing.pixels(), tuple(angles), fill))
+def rotated_views(preprocessing: Preprocessing, angles: Sequence[float], fill: Fill) -> ViewSet:
+    """The evaluation view rotated by each angle, as `metrics.rotation` does."""
+    names = tuple(f"rotated {float(angle)!r} {fill}" for angle in angles)
+    return ViewSet(names, _RotatedView(preprocessing.eval_transform(), tuple(angles), fill))
 
 
-def _plainly(value: Any) -> Any:
-    """45 and 45.0 are the same setting."""
+def _canonical_number(value: Any) -> Any:
+    """Write 45 and 45.0 the same way."""
     if isinstance(value, (tuple, list)):
-        return [_plainly(each) for each in value]
+        return [_canonical_number(each) for each in value]
     return float(value) if isinstance(value, int) else value
 
 
-_NOT_OF_PIXELS = ("erasing", "mixup", "cutmix", "smoothing")
-
-
 @dataclass(frozen=True)
-class _Augmented:
-    view: View
+class _EvalView:
+    transform: Transform
 
     def __call__(self, image: Image.Image, digest: bytes, number: int) -> Tensor:
-        return numbered_view(self.view, image, digest, number)
+        return self.transform(image).pixels
 
 
 @dataclass(frozen=True)
-class _Plain:
-    view: PixelView
+class _AugmentedView:
+    transform: Transform
 
     def __call__(self, image: Image.Image, digest: bytes, number: int) -> Tensor:
-        return self.view(image)
+        return numbered_view(self.transform, image, digest, number).pixels
 
 
 @dataclass(frozen=True)
-class _Turned:
-    view: PixelView
+class _RotatedView:
+    transform: Transform
     angles: tuple[float, ...]
     fill: Fill
 
     def __call__(self, image: Image.Image, digest: bytes, number: int) -> Tensor:
-        return turned_pixels(self.view(image)[None], self.angles[number], self.fill)[0]
+        return rotate_pixels(self.transform(image).pixels[None], self.angles[number], self.fill)[0]

@@ -1,209 +1,226 @@
-"""Computing the rows that a cache has not got: every process takes images of its own, from file to features."""
+"""Compute the missing rows of a feature store. Each image file is read once; workers decode and run the stem."""
 
 import os
 import shutil
 import signal
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from spectral_vmamba.data.dataset import ImageDataset
+from spectral_vmamba.data.dataset import ImageDataset, digest_content
 from spectral_vmamba.data.decode import normalize
-from spectral_vmamba.data.loader import one_thread
+from spectral_vmamba.data.loader import SinglePassSampler, stack_pixels, use_one_thread
 from spectral_vmamba.data.transforms import Preprocessing
-from spectral_vmamba.features.cached_views import Views
-from spectral_vmamba.features.feature_store import FeatureCache
+from spectral_vmamba.features.cached_views import ViewSet
+from spectral_vmamba.features.feature_store import FeatureStore
 from spectral_vmamba.models import SpectralTokenizer
 from spectral_vmamba.utils.interruption import Interrupted, interruptible
 
-_TOGETHER = 32  # views that go through the stem at once
-_BLOCK_ROWS = 512
-_FILES = 4096  # that are asked for at once
+_VIEWS_PER_PASS = 32  # views that go through the stem together
+_ROWS_PER_BLOCK = 512
+_FILES_AHEAD = 64  # files that are read ahead of time and held in memory
 
 
-@dataclass(frozen=True)
-class Request:
-    """Images, the digests of their contents (None for unreadable ones), and the views to cache."""
+@dataclass(eq=False)
+class ViewRequest:
+    """Views of a dataset that a store should hold.
 
-    images: ImageDataset
-    digests: Sequence[bytes | None]
-    views: Views
+    `digests` identify the images by content, None for unreadable ones. `fill` sets them: it reads the files anyway.
+    """
+
+    dataset: ImageDataset
+    views: ViewSet
+    digests: list[bytes | None] = field(default_factory=list)
 
     def keys(self, i: int) -> list[bytes]:
         digest = self.digests[i]
         return [] if digest is None else self.views.keys(digest)
 
     def all_keys(self) -> Iterator[bytes]:
-        return (key for i in range(len(self.images)) for key in self.keys(i))
+        return (key for i in range(len(self.digests)) for key in self.keys(i))
 
 
-def request_views(images: ImageDataset, views: Views, cache: FeatureCache) -> Request:
-    """Reads every image's file once, to know its content."""
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        some = (range(i, min(i + _FILES, len(images))) for i in range(0, len(images), _FILES))
-        digests = (digest for numbers in some for digest in pool.map(lambda i: _digest(images, i), numbers))
-        return Request(images, list(cache.progress(digests, "looking for changed images", len(images))), views)
+def fill(store: FeatureStore, requests: Sequence[ViewRequest], workers: int, rank: int = 0, world_size: int = 1) -> int:
+    """Compute and store the missing rows; return how many were computed.
 
-
-def _digest(images: ImageDataset, i: int) -> bytes | None:
-    try:
-        return images.digest(i)
-    except ValueError:
-        return None
-
-
-def fill(cache: FeatureCache, requests: Sequence[Request], workers: int, mine: int = 0, of: int = 1) -> int:
-    """Compute and keep what is missing; the number of rows that were to be computed. Of several processes each takes
-    its share, by the images' contents: they need not agree on what is missing.
-
-    Ctrl-C keeps what was computed. ImageDataset that cannot be read get no rows.
+    Each process takes a share of the images by their content, so that processes need not agree on what is missing.
+    Ctrl-C keeps what was computed. Unreadable images get no rows.
     """
-    work = [task for request in requests for task in _missing(cache, request)]
-    rows = sum(len(task.keys) for task in work)
-    _announce(cache, requests, rows)
-    device = next(cache.tokenizer.parameters()).device
-    compute = _Compute(cache.tokenizer, cache.preprocessing)
+    _announce(store, requests)
+    device = next(store.tokenizer.parameters()).device
+    compute = FeatureComputer(store.tokenizer, store.preprocessing)
     in_workers = device.type == "cpu" and workers > 0
     loader = DataLoader(
-        _Computed(_groups([task for task in work if task.digest[0] % of == mine]), compute if in_workers else None),
+        _ComputedGroups(requests, compute if in_workers else None),
         batch_size=None,
+        sampler=SinglePassSampler(_plan(store, requests, rank, world_size)),  # pyright: ignore[reportArgumentType]
         num_workers=workers,
-        worker_init_fn=_alone,
+        worker_init_fn=_start_worker,
     )
+    computed = 0
     keys: list[bytes] = []
-    waiting: list[Tensor] = []
-    told = f"features of {rows:,} views, in batches"
+    features: list[Tensor] = []
     with interruptible() as interruption:
-        for some, result in cache.progress(loader, told, len(loader.dataset)):  # pyright: ignore[reportArgumentType]
-            if some:
-                keys += some
-                waiting.append(result if in_workers else compute(result))
-            if len(keys) >= _BLOCK_ROWS:
-                cache.add(keys, torch.cat(waiting))
-                keys, waiting = [], []
-            if interruption.signal is not None:
+        for group_keys, result in loader:
+            if group_keys:
+                keys += group_keys
+                features.append(result if in_workers else compute(result))
+                computed += len(group_keys)
+            if len(keys) >= _ROWS_PER_BLOCK:
+                store.add(keys, torch.cat(features))
+                keys, features = [], []
+            if interruption.requested:
                 break
     if keys:
-        cache.add(keys, torch.cat(waiting))
-    if interruption.signal is not None:
-        told = "stopped while the cache was filled; what was computed is kept, and the same command goes on"
-        raise Interrupted(told, interruption.exit_code())
-    return rows
+        store.add(keys, torch.cat(features))
+    if interruption.requested:
+        message = "stopped while filling the feature cache; computed features are kept: run the command again to resume"
+        raise Interrupted(message, interruption.exit_code())
+    return computed
 
 
 @dataclass(frozen=True)
 class _Task:
-    """A image, the digest of its content, the views of it that are wanted, and their keys."""
+    """The missing views of one image, with the bytes of its file."""
 
-    request: Request
+    request: int
     image: int
+    content: bytes
     digest: bytes
-    numbers: list[int]
+    view_numbers: list[int]
     keys: list[bytes]
 
-    def pixels(self) -> list[Tensor]:
-        """None if the image cannot be read, or is no longer the one that the keys are about."""
-        images = self.request.images
+
+def _plan(store: FeatureStore, requests: Sequence[ViewRequest], rank: int, world_size: int) -> Iterator[list[_Task]]:
+    """Read every image, set the digests of the requests, and yield groups of tasks whose views fill one stem pass."""
+    planned: set[bytes] = set()  # an image can occur twice
+    group: list[_Task] = []
+    capacity = _VIEWS_PER_PASS
+    for number, request in enumerate(requests):
+        request.digests[:] = []
+        contents = store.progress(_read_contents(request.dataset), "features of images", len(request.dataset))
+        for i, (content, digest) in enumerate(contents):
+            request.digests.append(digest)
+            if content is None or digest is None or digest[0] % world_size != rank:
+                continue
+            keys = request.keys(i)
+            missing = [n for n, row in enumerate(store.rows(keys)) if row < 0 and keys[n] not in planned]
+            if not missing:
+                continue
+            planned.update(keys)
+            if group and capacity < len(missing):
+                yield group
+                group, capacity = [], _VIEWS_PER_PASS
+            group.append(_Task(number, i, content, digest, missing, [keys[n] for n in missing]))
+            capacity -= len(missing)
+    if group:
+        yield group
+
+
+def _read_contents(dataset: ImageDataset) -> Iterator[tuple[bytes | None, bytes | None]]:
+    """The bytes and the digest of every image, in order, read by threads a bounded number of files ahead."""
+
+    def read(i: int) -> tuple[bytes | None, bytes | None]:
         try:
-            image = images.opener(self.image)
-            if images.digest(self.image) != self.digest:
-                return []
-        except ValueError:
-            return []
-        return [self.request.views.see(image, self.digest, number) for number in self.numbers]
+            content = dataset.storage.content(i)
+        except (ValueError, OSError):
+            return None, None
+        return content, digest_content(content)
 
-
-def _missing(cache: FeatureCache, request: Request) -> Iterator[_Task]:
-    known: set[bytes] = set()
-    for i, digest in enumerate(request.digests):
-        keys = request.keys(i)
-        numbers = [n for n, row in enumerate(cache.rows(keys)) if row < 0 and keys[n] not in known]  # it may come twice
-        if digest is not None and numbers:
-            known.update(keys)
-            yield _Task(request, i, digest, numbers, [keys[number] for number in numbers])
-
-
-def _groups(work: list[_Task]) -> list[list[_Task]]:
-    """ImageDataset whose views go through the stem together."""
-    groups: list[list[_Task]] = []
-    room = 0
-    for task in work:
-        if room < len(task.keys):
-            groups.append([])
-            room = _TOGETHER
-        groups[-1].append(task)
-        room -= len(task.keys)
-    return groups
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        ahead: deque[Future] = deque()
+        for i in range(len(dataset)):
+            ahead.append(pool.submit(read, i))
+            if len(ahead) == _FILES_AHEAD:
+                yield ahead.popleft().result()
+        while ahead:
+            yield ahead.popleft().result()
 
 
 @dataclass(frozen=True)
-class _Compute:
+class FeatureComputer:
     tokenizer: SpectralTokenizer
     preprocessing: Preprocessing
 
     def __call__(self, pixels: Tensor) -> Float[Tensor, "n l c"]:
-        """A view's features are the same bits whichever views come with it: the stem only sees whole batches."""
+        """Features of views: the same bits whichever views share the batch, since the stem sees whole batches only."""
         device = next(self.tokenizer.parameters()).device
         whole = self.tokenizer.rfn.whole_batch(*pixels.shape[-2:])
         parts = []
         with torch.inference_mode():
-            for some in pixels.split(_TOGETHER):
-                filled = torch.cat([some, some[-1:].expand(-len(some) % whole, -1, -1, -1)])
-                images = normalize(filled.to(device), self.preprocessing.mean, self.preprocessing.std)
-                parts.append(self.tokenizer.eval().features(images)[0][: len(some)].cpu())
+            for part in pixels.split(_VIEWS_PER_PASS):
+                padded = torch.cat([part, part[-1:].expand(-len(part) % whole, -1, -1, -1)])
+                images = normalize(padded.to(device), self.preprocessing.mean, self.preprocessing.std)
+                parts.append(self.tokenizer.eval().features(images)[0][: len(part)].cpu())
         return torch.cat(parts)
 
 
-class _Computed(Dataset):
-    """Group → keys and features; pixels in place of these where they are computed elsewhere."""
+class _ComputedGroups(Dataset):
+    """Group of tasks → keys and features; without `compute`, keys and pixels."""
 
-    def __init__(self, groups: list[list[_Task]], compute: _Compute | None):
-        self.groups, self.compute = groups, compute
+    def __init__(self, requests: Sequence[ViewRequest], compute: Callable[[Tensor], Tensor] | None):
+        self.datasets = [request.dataset for request in requests]
+        self.views = [request.views for request in requests]
+        self.compute = compute
 
-    def __len__(self) -> int:
-        return len(self.groups)
-
-    def __getitem__(self, i: int) -> tuple[list[bytes], Tensor]:
+    def __getitem__(self, group: list[_Task]) -> tuple[list[bytes], Tensor]:
         keys: list[bytes] = []
-        seen: list[Tensor] = []
-        for task in self.groups[i]:
-            pixels = task.pixels()
-            seen += pixels
-            keys += task.keys if pixels else []
-        if not seen:
-            return [], torch.empty(0)
-        pixels = torch.stack(seen)
-        return keys, self.compute(pixels) if self.compute else pixels
+        pixels: list[Tensor] = []
+        for task in group:
+            try:
+                image = self.datasets[task.request].storage.decode(task.image, task.content)
+            except ValueError:
+                continue
+            keys += task.keys
+            pixels += [self.views[task.request].render(image, task.digest, number) for number in task.view_numbers]
+        stacked = stack_pixels(pixels)
+        return keys, self.compute(stacked) if self.compute and keys else stacked
 
 
-def _alone(worker: int) -> None:
-    """Ctrl-C is for the first process to handle."""
-    one_thread(worker)
+def _start_worker(worker: int) -> None:
+    """Ctrl-C is for the main process to handle."""
+    use_one_thread(worker)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _announce(cache: FeatureCache, requests: Sequence[Request], rows: int) -> None:
-    keys = list({key for each in requests for key in each.all_keys()})
-    there = len(keys) - cache.rows(keys).count(-1)
-    waiting = sum(len(cache.features[name]["keys"]) for name in cache.unordered(keys))
-    size = rows * cache.feature_bytes + (rows + waiting) * cache.order_bytes
-    free = shutil.disk_usage(cache.folder).free
-    cache.note(
-        f"cache {cache.folder}: {len(keys):,} views, {there:,} of them there, {rows:,} to compute"
-        + (f", visiting orders of {waiting:,} of those there to find" if waiting else "")
-        + (f" ({_bytes(size)} more on disk, {_bytes(free)} free)" if size else "")
+def _announce(store: FeatureStore, requests: Sequence[ViewRequest]) -> None:
+    """Report the size of the work, and stop before it starts if the disk is too small."""
+    views = sum(len(request.dataset) * len(request.views.names) for request in requests)
+    free = shutil.disk_usage(store.folder).free
+    row_bytes = store.feature_bytes + store.order_bytes
+    store.note(
+        f"feature cache {store.folder}: {views:,} views requested, {len(store.row_by_key):,} stored; "
+        f"{_format_bytes(row_bytes)} per view, {_format_bytes(free)} free"
     )
-    if size > free:
+    if views * row_bytes <= free:
+        return
+    needed = _count_missing(store, requests) * row_bytes  # reads the files once more, only where the disk is small
+    if needed > free:
         raise OSError(
-            f"the cache needs {_bytes(size)}, but only {_bytes(free)} are free in {cache.folder}; keep fewer views "
-            f"(--views), or choose another place (--cache-folder)"
+            f"the feature cache needs {_format_bytes(needed)}, but only {_format_bytes(free)} are free in "
+            f"{store.folder}; reduce --views or choose another --cache-folder"
         )
 
 
-def _bytes(count: int) -> str:
-    return f"{count / 1e9:.2f} GB" if count >= 1e8 else f"{count / 1e6:.1f} MB"
+def _count_missing(store: FeatureStore, requests: Sequence[ViewRequest]) -> int:
+    keys = {
+        key
+        for request in requests
+        for _, digest in _read_contents(request.dataset)
+        if digest is not None
+        for key in request.views.keys(digest)
+    }
+    return store.rows(list(keys)).count(-1)
+
+
+def _format_bytes(count: int) -> str:
+    for unit, name in ((1e9, "GB"), (1e6, "MB")):
+        if count >= unit / 10:
+            return f"{count / unit:.2f} {name}"
+    return f"{count / 1e3:.2f} kB"

@@ -1,4 +1,4 @@
-"""Measuring networks that share a frozen stem: what it says about every turned image is computed once for all."""
+"""Evaluate from cached features: networks that share a frozen stem share its features of every rotated image."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,47 +8,42 @@ import torch
 from torch import Tensor, nn
 
 from spectral_vmamba.data.dataset import ImageDataset
-from spectral_vmamba.features.cached_dataset import CachedDataset, TokenBatch
-from spectral_vmamba.features.cached_views import Views, plain_view, turned_views
-from spectral_vmamba.features.feature_store import FeatureCache
-from spectral_vmamba.features.fill import fill, request_views
-from spectral_vmamba.inference.logits import Answers, answers
-from spectral_vmamba.metrics.rotation import Fill, Sweep, gathered_sweep
-
-
-def kept_views(cache: FeatureCache, images: ImageDataset, views: Views, workers: int) -> CachedDataset:
-    """Filled where need be."""
-    request = request_views(images, views, cache)
-    fill(cache, [request], workers)
-    cache.order(request.all_keys())
-    return CachedDataset.of(cache, request)
+from spectral_vmamba.data.loader import Batch
+from spectral_vmamba.features import CachedDataset, FeatureStore, cache_dataset, eval_view, rotated_views
+from spectral_vmamba.inference.logits import DatasetLogits, compute_logits
+from spectral_vmamba.metrics.rotation import Sweep, collect_sweep
+from spectral_vmamba.ops.turns import Fill
 
 
 @dataclass(frozen=True, eq=False)
 class CachedEvaluator:
-    """Measuring by what a cache keeps of the images: the same figures, within its precision."""
+    """Evaluates on cached features: the same numbers as on pixels, within the precision of the cache."""
 
     name: str
     model: nn.Module
-    images: ImageDataset
-    cache: FeatureCache
+    dataset: ImageDataset
+    store: FeatureStore
     workers: int
     device: torch.device
 
-    def answers(self, batch_size: int) -> Answers:
-        kept = kept_views(self.cache, self.images, plain_view(self.cache.preprocessing), self.workers)
-        inputs = partial(TokenBatch.tokens_on, device=self.device)
-        return answers(self.model, self.images, kept.batches(batch_size), inputs, self.device)
+    def logits(self, batch_size: int) -> DatasetLogits:
+        cached = cache_dataset(self.store, self.dataset, eval_view(self.store.preprocessing), self.workers)
+        batches = cached.batches(batch_size)
+        outputs = compute_logits(
+            self.model, self.dataset, batches, lambda batch: batch.inputs.to(self.device), self.device
+        )
+        return DatasetLogits(outputs.logits, outputs.labels, list(cached.unreadable.values()))
 
-    def sweep(self, angles: Sequence[float], corners: Fill, batch_size: int) -> Sweep:
-        views = turned_views(self.cache.preprocessing, angles, corners)
-        kept = kept_views(self.cache, self.images, views, self.workers)
+    def sweep(self, angles: Sequence[float], fill: Fill, batch_size: int) -> Sweep:
+        views = rotated_views(self.store.preprocessing, angles, fill)
+        cached = cache_dataset(self.store, self.dataset, views, self.workers)
         self.model.eval()
-        batches = ((partial(self._said, kept, list(angles), batch), batch.labels) for batch in kept.batches(batch_size))
-        return gathered_sweep(self.name, batches, angles, corners)
+        batches = cached.batches(batch_size)
+        answers = ((partial(self._probabilities, cached, list(angles), batch), batch.labels) for batch in batches)
+        return collect_sweep(self.name, answers, angles, fill)
 
-    def _said(self, kept: CachedDataset, angles: list[float], upright: TokenBatch, angle: float) -> Tensor:
+    def _probabilities(self, cached: CachedDataset, angles: list[float], upright: Batch, angle: float) -> Tensor:
         view = angles.index(angle)
-        turned = kept.batch(upright.images, [view] * len(upright.images), [])
+        rotated = cached.batch(upright.indices, [view] * len(upright), [])
         with torch.inference_mode():
-            return self.model(turned.tokens_on(self.device)).float().softmax(1)
+            return self.model(rotated.inputs.to(self.device)).float().softmax(1)

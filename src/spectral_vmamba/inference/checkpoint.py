@@ -1,55 +1,105 @@
-"""A checkpoint is one file of tensors with everything else in its header."""
+"""Checkpoints: one safetensors file with a typed header. The header is read and written here only."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from torch import Tensor
+from torch import Tensor, nn
 
+from spectral_vmamba.data.sources import DataSplit
+from spectral_vmamba.data.transforms import Preprocessing
+from spectral_vmamba.utils.settings import from_dict, to_json_dict
 from spectral_vmamba.utils.tensor_file import TensorFileError, read_tensors, write_tensors
 
 KIND = "spectral-vmamba checkpoint"
-FORMAT = 1
+FORMAT = 2
+BEST_FILE, LAST_FILE = "best.safetensors", "last.safetensors"
+
+Weights = Literal["ema", "raw"]
 
 
 class CheckpointError(ValueError):
-    """A file that is no checkpoint of ours, or a damaged one."""
+    """The file is damaged, not a checkpoint of this package, or does not match the model."""
+
+
+@dataclass(frozen=True)
+class CheckpointHeader:
+    """Describes the weights of a checkpoint. `training` holds settings and progress of the run, for resuming."""
+
+    model: str
+    model_options: dict[str, Any]
+    classes: tuple[str, ...]
+    preprocessing: Preprocessing
+    split: DataSplit
+    has_ema: bool
+    best_weights: Weights = "raw"
+    """which weights of the best epoch validated better"""
+    versions: dict[str, str] = field(default_factory=dict)
+    training: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def available_weights(self) -> list[Weights]:
+        return ["ema", "raw"] if self.has_ema else ["raw"]
 
 
 @dataclass(frozen=True)
 class Checkpoint:
+    path: Path
     tensors: dict[str, Tensor]
-    facts: dict[str, Any]
+    header: CheckpointHeader
 
-    def part(self, prefix: str) -> dict[str, Tensor]:
-        """The tensors below a prefix, without it."""
+    def with_prefix(self, prefix: str) -> dict[str, Tensor]:
+        """The tensors below a prefix, under names without it."""
         start = prefix + "."
         return {name.removeprefix(start): tensor for name, tensor in self.tensors.items() if name.startswith(start)}
 
+    def weights(self, which: Weights | Literal["best"]) -> dict[str, Tensor]:
+        """The averaged (ema) or raw weights, or those that validated better."""
+        chosen = self.header.best_weights if which == "best" else which
+        weights = self.with_prefix(chosen)
+        if not weights:
+            raise ValueError(f"{self.path} has no {chosen} weights; the run did not average them")
+        return weights
 
-def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
-    """Either the whole new file is at `path` afterwards, or what was there before."""
-    write_tensors(path, tensors, KIND, {**facts, "format": FORMAT})
+
+def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], header: CheckpointHeader) -> None:
+    """Write atomically: afterwards `path` holds the complete new file, or the previous one."""
+    write_tensors(path, tensors, KIND, {**to_json_dict(header), "format": FORMAT})
 
 
-def checkpoint_path(path: str | Path) -> Path:
-    """A checkpoint's file, of the best epoch if the folder of a run is named."""
+def find_checkpoint(path: str | Path) -> Path:
+    """The checkpoint file itself, or in the folder of a run that of the best epoch."""
     path = Path(path)
     if not path.is_dir():
         return path
-    if not (path / "best.safetensors").exists() and (path / "last.safetensors").exists():
-        raise ValueError(f"the run in {path} has not finished an epoch yet; go on with it by --resume")
-    return path / "best.safetensors"
+    if not (path / BEST_FILE).exists() and (path / LAST_FILE).exists():
+        raise ValueError(f"the run in {path} has not finished an epoch yet; resume it with --resume")
+    return path / BEST_FILE
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
+    """Read and verify a checkpoint file; the tensors are memory-mapped."""
     if not path.is_file():
         raise FileNotFoundError(f"no checkpoint at {path}")
     try:
-        tensors, facts = read_tensors(path, KIND)
+        tensors, stored = read_tensors(path, KIND)
     except TensorFileError as error:
         raise CheckpointError(str(error)) from error
-    if facts["format"] > FORMAT:
-        raise CheckpointError(f"{path} was written by a newer version ({facts.get('versions')}); update this package")
-    return Checkpoint(tensors, facts)
+    version, versions = stored.pop("format", 0), stored.get("versions")
+    stored.pop("kind")
+    if version != FORMAT:
+        age, remedy = ("a newer", "update this package") if version > FORMAT else ("an older", "train again")
+        raise CheckpointError(f"{path} was written by {age} version of this package ({versions}); {remedy}")
+    try:
+        return Checkpoint(path, tensors, from_dict(CheckpointHeader, stored))
+    except (TypeError, KeyError) as error:
+        raise CheckpointError(f"{path} has a header that cannot be read: {error}") from error
+
+
+def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Load weights into a model, or raise a CheckpointError that names the mismatch."""
+    try:
+        model.load_state_dict(weights)
+    except RuntimeError as error:
+        raise CheckpointError(f"the checkpoint does not match the model: {error}") from error

@@ -1,4 +1,4 @@
-"""What a model says about images: logits over a whole set, in batches, by one process or shared by several."""
+"""Logits of a model over a whole dataset, in batches, in one process or shared by several."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -9,56 +9,56 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from spectral_vmamba.data.dataset import ImageDataset
-from spectral_vmamba.data.loader import Batch, FixedViews, in_batches, load
-from spectral_vmamba.data.transforms import Preprocessing
+from spectral_vmamba.data.loader import Batch, no_readable_image
+from spectral_vmamba.data.unreadable import ReadError
 
 
 @dataclass(frozen=True)
-class Answers:
-    """Of the images that could be read; `broken` are numbers of those that could not."""
+class DatasetLogits:
+    """Logits and labels of the readable images, in order, and the unreadable ones."""
 
     logits: Float[Tensor, "n classes"]
     labels: Int[Tensor, "n"]
-    broken: list[int]
+    unreadable: list[ReadError]
 
 
-def pixel_batches(
-    images: ImageDataset, preprocessing: Preprocessing, batch: int, workers: int, mine: int = 0, of: int = 1
-) -> Iterable[Batch]:
-    """What the model sees of the images, 0 to 255, in order; the share of process `mine` of `of`."""
-    return load(FixedViews(images, preprocessing.pixels()), in_batches(len(images), batch, mine, of), workers)
-
-
-def answers(
+def compute_logits(
     model: nn.Module,
-    images: ImageDataset,
-    batches: Iterable[Any],
-    inputs: Callable[[Any], Any],
+    dataset: ImageDataset,
+    batches: Iterable[Batch],
+    prepare: Callable[[Batch], Any],
     device: torch.device,
-    total: Callable[[Tensor], Tensor] = lambda partial: partial,
-) -> Answers:
-    """Every process answers its batches; `total` sums a tensor over them. `inputs` makes what the model takes."""
+    reduce: Callable[[Tensor], Tensor] = lambda partial: partial,
+) -> DatasetLogits:
+    """Run a model on all batches of this process. `prepare` makes the model's input from a batch; `reduce` sums a
+    tensor over processes."""
     logits: Tensor | None = None
-    seen = torch.zeros(len(images), dtype=torch.int64, device=device)
+    readable = torch.zeros(len(dataset), dtype=torch.int64, device=device)
+    errors: dict[int, ReadError] = {}
     was_training = model.training
     model.eval()
     try:
-        for each in batches:
-            if not each.images:
+        for batch in batches:
+            errors |= {error.index: error for error in batch.unreadable}
+            if not batch.indices:
                 continue
-            rows = torch.tensor(each.images, device=device)
+            rows = torch.tensor(batch.indices, device=device)
             with torch.inference_mode():
-                said = model(inputs(each)).float()
+                output = model(prepare(batch)).float()
             if logits is None:
-                logits = torch.zeros(len(images), said.shape[1], device=device)
-            logits[rows] = said.clone()
-            seen[rows] = 1
+                logits = torch.zeros(len(dataset), output.shape[1], device=device)
+            logits[rows] = output.clone()
+            readable[rows] = 1
     finally:
         model.train(was_training)
     if logits is None:
-        logits = torch.zeros(len(images), len(images.classes), device=device)
-    seen, logits = total(seen).cpu().bool(), total(logits).cpu()
-    if not seen.any():
-        raise ValueError(f"none of the {len(images)} images can be read, {images.names[0]} for one")
-    labels = torch.from_numpy(images.labels)
-    return Answers(logits[seen], labels[seen], torch.nonzero(~seen).flatten().tolist())
+        logits = torch.zeros(len(dataset), len(dataset.classes), device=device)
+    readable, logits = reduce(readable).cpu().bool(), reduce(logits).cpu()
+    if not readable.any():
+        raise no_readable_image(dataset)
+    unreadable = [
+        errors.get(i, ReadError(i, dataset.names[i], "another process could not read it"))
+        for i, is_readable in enumerate(readable.tolist())
+        if not is_readable
+    ]
+    return DatasetLogits(logits[readable], torch.from_numpy(dataset.labels)[readable], unreadable)

@@ -1,4 +1,4 @@
-"""A model for a task, and how images must come to it."""
+"""Build a classifier, and find the preprocessing that it expects."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,9 +9,10 @@ from spectral_vmamba.data.transforms import Preprocessing
 from spectral_vmamba.models import create_model
 
 
-def build_model(
+def build_classifier(
     name: str, options: dict[str, Any], classes: Sequence[str], drop_path: float | None = None
 ) -> nn.Module:
+    """Create a model for these classes; options that it does not take raise a ValueError."""
     keywords = dict(options)
     if drop_path is not None:
         keywords["drop_path_rate"] = drop_path
@@ -21,15 +22,17 @@ def build_model(
         raise ValueError(f"{name} does not take these options: {error}") from error
 
 
-def preprocessing_of(model: Any, size: int | None = None, crop: float | None = None) -> Preprocessing:
-    """What the model was made for; size and crop can be others. A network that itself turns images into their
-    canonical frame gets them so."""
-    made_for = model.pretrained_cfg
+def default_preprocessing(model: Any, size: int | None = None, crop: float | None = None) -> Preprocessing:
+    """The preprocessing of a model's `pretrained_cfg`, with another size or crop if given.
+
+    Networks with a canonical frame of their own also get canonical images.
+    """
+    defaults = model.pretrained_cfg
     return Preprocessing(
-        size=size or made_for["input_size"][-1],
-        mean=tuple(made_for["mean"]),
-        std=tuple(made_for["std"]),
-        crop=crop or made_for.get("crop_pct") or 1.0,
-        interpolation=made_for.get("interpolation") or "bicubic",
+        size=size or defaults["input_size"][-1],
+        mean=tuple(defaults["mean"]),
+        std=tuple(defaults["std"]),
+        crop=crop or defaults.get("crop_pct") or 1.0,
+        interpolation=defaults.get("interpolation") or "bicubic",
         canonical=bool(getattr(getattr(model, "config", None), "canonical_frame", False)),
     )

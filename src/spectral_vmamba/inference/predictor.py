@@ -1,33 +1,38 @@
-"""A trained classifier with all it needs to be used: `load(checkpoint).predict(images)`."""
+"""A trained classifier with everything needed to use it: `load(checkpoint).predict(images)`."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import torch
 from jaxtyping import Float, Shaped
-from PIL import Image
 from torch import Tensor, nn
 
-from spectral_vmamba.data.dataset import listed
-from spectral_vmamba.data.decode import decode_image, normalize
+from spectral_vmamba.data.dataset import format_classes
+from spectral_vmamba.data.decode import ImageLike, normalize, to_pil
+from spectral_vmamba.data.find import NamedImage
+from spectral_vmamba.data.loader import Sample, load_sample, stack_pixels
 from spectral_vmamba.data.transforms import Preprocessing
-from spectral_vmamba.inference.checkpoint import checkpoint_path, load_checkpoint
-from spectral_vmamba.inference.network import build_model, preprocessing_of
+from spectral_vmamba.data.unreadable import ReadError
+from spectral_vmamba.inference.checkpoint import (
+    Checkpoint,
+    CheckpointHeader,
+    Weights,
+    find_checkpoint,
+    load_checkpoint,
+    load_weights,
+)
+from spectral_vmamba.inference.network import build_classifier, default_preprocessing
 from spectral_vmamba.models import create_model
-from spectral_vmamba.models.variants import FAMILIES
-from spectral_vmamba.training.learner import load_weights
-from spectral_vmamba.training.train_config import TrainConfig
-
-ImageLike = str | Path | bytes | Image.Image | np.ndarray | Tensor
-Weights = Literal["best", "ema", "raw"]
+from spectral_vmamba.models.registry import is_spectral
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """The likeliest classes, likeliest first, with their probabilities."""
+    """The most probable classes in descending order, with their probabilities."""
 
     classes: tuple[str, ...]
     probabilities: tuple[float, ...]
@@ -39,34 +44,52 @@ class Prediction:
 
 @dataclass(frozen=True, eq=False)
 class Predictor:
+    """A classifier, its classes and its preprocessing; `header` is that of its checkpoint, if it has one."""
+
     name: str
     model: nn.Module
     classes: tuple[str, ...]
     preprocessing: Preprocessing
     device: torch.device
-    facts: dict[str, Any] = field(default_factory=dict)
+    header: CheckpointHeader | None = None
 
     def predict(self, images: ImageLike | Sequence[ImageLike], top: int = 5, batch_size: int = 32) -> list[Prediction]:
-        """For files, bytes of files, PIL images, arrays (h, w, 3) or tensors (3, h, w) of 0 to 255; one or many."""
+        """Classify one or several images: paths, bytes of files, PIL images, arrays (h, w, 3) or tensors (3, h, w) of
+        uint8. Raises ValueError if one cannot be read."""
+        several: list[Any] = list(images) if isinstance(images, (list, tuple)) else [images]
+        named = (NamedImage(f"image {i}", partial(to_pil, image)) for i, image in enumerate(several))
+        predictions = []
+        for _, result in self.predict_stream(named, top, batch_size):
+            if isinstance(result, ReadError):
+                raise ValueError(result.reason)
+            predictions.append(result)
+        return predictions
+
+    def predict_stream(
+        self, images: Iterable[NamedImage], top: int = 5, batch_size: int = 32
+    ) -> Iterator[tuple[str, Prediction | ReadError]]:
+        """Classify images as they come, `batch_size` at a time; yields (name, prediction or read error) in order."""
         if top < 1 or batch_size < 1:
             raise ValueError(f"expected top and batch_size of at least 1, got {top} and {batch_size}")
-        many: list[Any] = list(images) if isinstance(images, (list, tuple)) else [images]
-        view = self.preprocessing.pixels()
-        found: list[Prediction] = []
-        for start in range(0, len(many), batch_size):
-            pixels = torch.stack([view(to_pil(each)) for each in many[start : start + batch_size]])
-            found += self.named(self.probabilities(pixels), top)
-        return found
+        transform = self.preprocessing.eval_transform()
+        numbered = enumerate(images)
+        while batch := list(islice(numbered, batch_size)):
+            results = [load_sample(image.open, transform, i, image.name) for i, image in batch]
+            pixels = [result.view.pixels for result in results if isinstance(result, Sample)]
+            predictions = iter(self.top_classes(self.probabilities(stack_pixels(pixels)), top) if pixels else ())
+            for (_, image), result in zip(batch, results, strict=True):
+                yield image.name, next(predictions) if isinstance(result, Sample) else result
 
     def probabilities(self, pixels: Shaped[Tensor, "b 3 H W"]) -> Float[Tensor, "b classes"]:
-        """Of what the network sees, 0 to 255."""
+        """Class probabilities of preprocessed pixels, 0 to 255."""
         with torch.inference_mode():
             return self.model.eval()(self.inputs(pixels)).float().softmax(1)
 
     def inputs(self, pixels: Shaped[Tensor, "b 3 H W"]) -> Float[Tensor, "b 3 H W"]:
+        """Normalize preprocessed pixels, 0 to 255, on the model's device."""
         return normalize(pixels.to(self.device), self.preprocessing.mean, self.preprocessing.std)
 
-    def named(self, probabilities: Float[Tensor, "b classes"], top: int) -> list[Prediction]:
+    def top_classes(self, probabilities: Float[Tensor, "b classes"], top: int) -> list[Prediction]:
         best = probabilities.cpu().topk(min(top, len(self.classes)), dim=1)
         return [
             Prediction(tuple(self.classes[i] for i in indices), tuple(values))
@@ -74,30 +97,38 @@ class Predictor:
         ]
 
 
-def load(checkpoint: str | Path, weights: Weights = "best", device: str = "cpu") -> Predictor:
-    """A checkpoint of `fit`, or the folder of its run (then the best one).
+def load(checkpoint: str | Path, weights: Weights | Literal["best"] = "best", device: str = "cpu") -> Predictor:
+    """Load a checkpoint of `fit`, or the best one of the folder of a run.
 
-    `weights` are the averaged (ema) or the plain (raw) ones; best is what validated better.
+    `weights` are the averaged ("ema") or the raw ones; "best" are those that validated better.
+
+    >>> import spectral_vmamba
+    >>> predictor = spectral_vmamba.load("runs/photos")  # doctest: +SKIP
+    >>> predictor.predict("new.jpg")[0].label  # doctest: +SKIP
+    'cat'
     """
-    path = checkpoint_path(checkpoint)
-    stored = load_checkpoint(path)
-    facts = stored.facts
-    config = TrainConfig.from_dict(facts["config"])
-    chosen = facts["best"].get("weights", "raw") if weights == "best" else weights
-    if not stored.part(chosen):
-        raise ValueError(f"{path} has no {chosen} weights; the run was made without averaging")
-    model = build_model(config.model, _without_search(config.model, config.model_options), facts["classes"])
-    load_weights(model, stored.part(chosen))
-    preprocessing = Preprocessing.from_dict(facts["preprocessing"])
+    return make_predictor(load_checkpoint(find_checkpoint(checkpoint)), weights, device)
+
+
+def make_predictor(checkpoint: Checkpoint, weights: Weights | Literal["best"], device: str) -> Predictor:
+    """A predictor from a checkpoint in memory; several predictors can share one."""
+    header = checkpoint.header
+    model = build_classifier(header.model, _without_stem_weights(header.model, header.model_options), header.classes)
+    load_weights(model, checkpoint.weights(weights))
     return Predictor(
-        config.model, model.to(device).eval(), tuple(facts["classes"]), preprocessing, torch.device(device), facts
+        header.model, model.to(device).eval(), header.classes, header.preprocessing, torch.device(device), header
     )
 
 
 def load_timm(
     name: str, classes: Sequence[str], checkpoint: str | Path | None = None, device: str = "cpu"
 ) -> Predictor:
-    """Any model of timm's registry, with timm's own weights or a file of them (safetensors, or a state_dict)."""
+    """Load any model of timm's registry with its published weights, or with a file of weights (safetensors or a
+    state_dict).
+
+    >>> import spectral_vmamba
+    >>> predictor = spectral_vmamba.load_timm("resnet18", classes, "resnet18.safetensors")  # doctest: +SKIP
+    """
     options: dict[str, Any] = {"checkpoint_path": str(checkpoint)} if checkpoint else {"pretrained": True}
     if checkpoint and not Path(checkpoint).is_file():
         raise FileNotFoundError(f"no weights at {checkpoint}")
@@ -105,32 +136,16 @@ def load_timm(
         model = create_model(name, num_classes=len(classes), **options)
     except RuntimeError as error:
         raise ValueError(
-            f"{checkpoint or 'the published weights'} do not fit {name} with the classes {listed(classes)}. "
-            f"A checkpoint of a run of ours is named without --model. {str(error)[:500]}"
+            f"{checkpoint or 'the published weights'} do not match {name} with the classes {format_classes(classes)}. "
+            f"To use a checkpoint of `spectral-vmamba train`, omit --model. {str(error)[:500]}"
         ) from error
     except OSError as error:
-        raise OSError(f"cannot fetch the weights of {name}; name a file of them by --checkpoint. {error}") from error
-    return Predictor(name, model.to(device).eval(), tuple(classes), preprocessing_of(model), torch.device(device), {})
+        raise OSError(f"cannot download the weights of {name}; pass a file with --checkpoint. {error}") from error
+    preprocessing = default_preprocessing(model)
+    return Predictor(name, model.to(device).eval(), tuple(classes), preprocessing, torch.device(device))
 
 
-def to_pil(image: ImageLike) -> Image.Image:
-    if isinstance(image, (str, Path, bytes)):
-        return decode_image(image)
-    if isinstance(image, Image.Image):
-        return image.convert("RGB")
-    if isinstance(image, Tensor):
-        if image.dtype != torch.uint8 or image.ndim != 3:
-            raise ValueError(f"expected a tensor (3, h, w) of uint8, got {image.dtype} {tuple(image.shape)}")
-        image = np.moveaxis(image.detach().cpu().numpy(), 0, -1)
-    if image.dtype != np.uint8 or image.ndim not in (2, 3):
-        raise ValueError(
-            f"expected one image of uint8 values, (h, w), (h, w, 3) as an array or (3, h, w) as a tensor; got "
-            f"{image.dtype} {image.shape}"
-        )
-    return Image.fromarray(image).convert("RGB")
-
-
-def _without_search(name: str, options: dict[str, Any]) -> dict[str, Any]:
-    """The checkpoint holds all weights, a pretrained stem's too: none have to be looked for."""
-    kept = {key: value for key, value in options.items() if key not in ("pretrained", "stem_weights")}
-    return {**kept, "stem_weights": "none"} if name in FAMILIES["Spectral VMamba"] else kept
+def _without_stem_weights(name: str, options: dict[str, Any]) -> dict[str, Any]:
+    """A checkpoint contains all weights, also those of a pretrained stem: skip the search for them."""
+    remaining = {key: value for key, value in options.items() if key not in ("pretrained", "stem_weights")}
+    return {**remaining, "stem_weights": "none"} if is_spectral(name) else remaining

@@ -1,16 +1,14 @@
 """Mixers of sequences that are read in several directions, each with parameters of its own: Vim's and LocalVim's."""
 
-from functools import lru_cache
 from math import ceil
 
-import numpy as np
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from spectral_vmamba.layers.s6 import S6
-from spectral_vmamba.ops.orders import ABSENT, direction_cells
+from spectral_vmamba.ops.orders import direction_tables
 from spectral_vmamba.ops.selective_scan import Backend
 
 GridSize = tuple[int, int]  # rows, columns
@@ -121,39 +119,8 @@ class ChannelGate(nn.Module):
 
 def _read(direction: nn.Module, name: str, xz: Float[Tensor, "b l d2"], grid: GridSize) -> Float[Tensor, "b l d"]:
     """What a direction makes of row-major tokens, back in row-major order."""
-    cells, steps = (table.to(xz.device) for table in _direction_tables(name, *grid, torch.device("cpu")))
+    cells, steps = (table.to(xz.device) for table in direction_tables(name, *grid))
     if len(cells) > xz.shape[1]:
         xz = F.pad(xz, (0, 0, 0, 1))
     x, z = xz.index_select(1, cells).chunk(2, dim=-1)
     return direction(x, z).index_select(1, steps)
-
-
-# Numbers made by numpy behind an op, so that compilers see tensors of known shapes.
-
-
-@lru_cache(maxsize=256)
-def _direction_numbers(name: str, rows: int, columns: int) -> tuple[Int[np.ndarray, "s"], Int[np.ndarray, "l"]]:
-    """The cell of every step (one past the last cell where there is none), and the step of every cell."""
-    cells = direction_cells(name, rows, columns)
-    steps = np.empty(rows * columns, dtype=np.int64)
-    present = np.flatnonzero(cells != ABSENT)
-    steps[cells[present]] = present
-    return np.where(cells == ABSENT, rows * columns, cells), steps
-
-
-@torch.library.custom_op(
-    "spectral_vmamba::direction_tables",
-    mutates_args=(),
-    schema="(str name, int rows, int columns, Device device) -> (Tensor, Tensor)",
-    device_types="cpu",
-)
-def _direction_tables(name, rows, columns, device):
-    cells, steps = _direction_numbers(name, rows, columns)
-    return torch.tensor(cells), torch.tensor(steps)
-
-
-@_direction_tables.register_fake
-def _(name, rows, columns, device):
-    shapes = (numbers.shape for numbers in _direction_numbers(name, int(rows), int(columns)))
-    cells, steps = (torch.empty(shape, dtype=torch.int64, device=device) for shape in shapes)
-    return cells, steps

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from spectral_vmamba.layers.s6 import S6
 from spectral_vmamba.layers.stems import missing
 from spectral_vmamba.ops.grid import Grid
-from spectral_vmamba.ops.orders import concatenated_order
+from spectral_vmamba.ops.orders import concatenate_orders
 from spectral_vmamba.ops.selective_scan import Backend
 from spectral_vmamba.ops.traversal import Traversal
 
@@ -48,9 +48,9 @@ class MultiScaleMixer(nn.Module):
         return self.out_norm(self.fine_scan(tokens, traversal.orders))
 
     def coarse(self, maps: Float[Tensor, "b d h w"], grid: Grid) -> Float[Tensor, "b l d"]:
-        half = grid.halved()
+        half = grid.halve()
         tokens = F.silu(half.from_map(self.coarse_conv(maps)))
-        order, steps_by_token = (table.to(maps.device) for table in concatenated_order(COARSE_DIRECTIONS, half))
+        order, steps_by_token = (table.to(maps.device) for table in concatenate_orders(COARSE_DIRECTIONS, half))
         visits = tokens.index_select(1, order)
         as_they_stand = torch.arange(visits.shape[1], device=maps.device).expand(visits.shape[0], 1, -1)
         merged = _added_by_token(self.out_norm(self.coarse_scan(visits, as_they_stand)), steps_by_token)

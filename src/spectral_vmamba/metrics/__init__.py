@@ -1,1 +1,1 @@
-"""Numbers about models and their answers: scores, rotation, FLOPs, the model catalog, the environment."""
+"""Metrics: classification scores, rotation, FLOPs, the model catalog, the environment."""

@@ -1,10 +1,10 @@
-"""One table of all models of the paper's comparison: ours, the other state-space families, and timm's."""
+"""The table of all models in the paper's comparison: the registered families and timm's baselines."""
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from spectral_vmamba.metrics.flops import ModelCost, measure_cost
-from spectral_vmamba.models.variants import FAMILIES
+from spectral_vmamba.models import FAMILIES, find_family
+from spectral_vmamba.utils.progress import Progress, no_progress
 
 TIMM_MODELS = {
     "DeiT": ("deit_small_patch16_224", "deit_base_patch16_224"),
@@ -16,40 +16,40 @@ QUARTER_TURNS = "quarter turns"
 
 @dataclass(frozen=True)
 class CatalogRow:
+    """One model. `invariance` is empty for a model whose answer changes with every rotation."""
+
     family: str
     cost: ModelCost
-    invariances: str
+    invariance: str
 
 
-def catalog(
-    num_classes: int = 1000, progress: Callable[[list[tuple[str, str]]], Iterable[tuple[str, str]]] = iter
-) -> list[CatalogRow]:
-    """Every model, counted at its own image size. Takes about a second a model."""
-    families = {family: tuple(names) for family, names in FAMILIES.items()} | TIMM_MODELS
-    named = [(family, name) for family, names in families.items() for name in names]
+def measure_catalog(num_classes: int = 1000, progress: Progress = no_progress) -> list[CatalogRow]:
+    """Count every model at its own image size. Takes about a second per model."""
+    families = {family.title: family.names for family in FAMILIES} | TIMM_MODELS
+    models = [(family, name) for family, names in families.items() for name in names]
     return [
-        CatalogRow(family, measure_cost(name, num_classes=num_classes), invariances(name))
-        for family, name in progress(named)
+        CatalogRow(family, measure_cost(name, num_classes=num_classes), declared_invariance(name))
+        for family, name in progress(models, "counting", len(models))
     ]
 
 
-def invariances(name: str) -> str:
-    """What the model keeps its answer under, as registered; tests hold every name to it."""
-    return QUARTER_TURNS if name in ("spectral_vmamba_nano", "spectral_vmamba_lite", *_PAPERS_MODELS) else ""
+def declared_invariance(name: str) -> str:
+    """Name the rotations under which the model's answer stays the same. A test checks every registered model."""
+    family = find_family(name)
+    return QUARTER_TURNS if family and family.config(name).is_quarter_turn_invariant else ""
 
 
-_PAPERS_MODELS = ("spectral_vmamba_tiny", "spectral_vmamba_small", "spectral_vmamba_base")
-
-
-def as_markdown(rows: list[CatalogRow], num_classes: int) -> str:
+def format_markdown(rows: list[CatalogRow], num_classes: int) -> str:
+    """Format the rows as the Markdown table in docs/models.md."""
     headings = ("model", "family", "trainable", "frozen", "px", "GFLOPs, authors", "GFLOPs, all", "invariant to")
     lines = ["| " + " | ".join(headings) + " |", "|---|---|---:|---:|---:|---:|---:|---|"]
-    lines += ["| " + " | ".join(cells(row)) + " |" for row in rows]
+    lines += ["| " + " | ".join(format_cells(row)) + " |" for row in rows]
     return "\n".join([f"At {num_classes} classes.", "", *lines, ""])
 
 
-def cells(row: CatalogRow) -> list[str]:
+def format_cells(row: CatalogRow) -> list[str]:
+    """Name, family, trainable and frozen parameters, image size, GFLOPs of the authors and of all, invariance."""
     cost = row.cost
     parameters = [f"{cost.trainable_parameters:,}", f"{cost.frozen_parameters:,}" if cost.frozen_parameters else ""]
     flops = [f"{cost.gflops_authors:.3f}", f"{cost.gflops:.3f}"]
-    return [cost.name, row.family, *parameters, str(cost.input_size[0]), *flops, row.invariances]
+    return [cost.name, row.family, *parameters, str(cost.input_size[0]), *flops, row.invariance]

@@ -1,4 +1,4 @@
-"""How good answers are: accuracy over all and by class, calibration, confusion. From torchmetrics."""
+"""Classification scores: accuracy overall and per class, calibration, confusion."""
 
 from dataclasses import dataclass
 
@@ -7,11 +7,16 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from spectral_vmamba.utils.extras import require
+
 
 @dataclass(frozen=True)
 class Scores:
-    """Shares from 0 to 1. `per_class` is None for a class without images; `confusion[i][j]` counts images of class
-    i that were taken for j; `calibration_error` is the expected one over 15 bins."""
+    """Scores of a classifier on labeled images. Accuracies and the calibration error are between 0 and 1.
+
+    `per_class` is `None` for a class without images. `confusion[i][j]` counts the images of class i predicted as j.
+    `calibration_error` is the expected calibration error over 15 bins.
+    """
 
     images: int
     top1: float
@@ -23,24 +28,25 @@ class Scores:
 
 
 def measure_scores(logits: Float[Tensor, "n classes"], labels: Int[Tensor, "n"]) -> Scores:
-    from torchmetrics.functional.classification import multiclass_calibration_error, multiclass_confusion_matrix
-
+    """Score the logits of all images at once. Requires the extra `train` (torchmetrics)."""
+    torchmetrics = require("torchmetrics.functional.classification", "train")
     classes = logits.shape[1]
-    confusion = multiclass_confusion_matrix(logits.argmax(1), labels, classes)
-    counts = confusion.sum(1)
-    right = confusion.diag()
+    confusion = torchmetrics.multiclass_confusion_matrix(logits.argmax(1), labels, classes)
+    totals = confusion.sum(1)
+    correct = confusion.diag()
+    calibration_error = torchmetrics.multiclass_calibration_error(logits.softmax(1), labels, classes, n_bins=15)
     return Scores(
         images=len(labels),
-        top1=top_share(logits, labels, 1),
-        top5=top_share(logits, labels, 5),
+        top1=top_k_accuracy(logits, labels, 1),
+        top5=top_k_accuracy(logits, labels, 5),
         loss=float(F.cross_entropy(logits.double(), labels)),
-        calibration_error=float(multiclass_calibration_error(logits.softmax(1), labels, classes, n_bins=15)),
-        per_class=[float(r / n) if n else None for r, n in zip(right, counts, strict=True)],
+        calibration_error=float(calibration_error),
+        per_class=[float(right / total) if total else None for right, total in zip(correct, totals, strict=True)],
         confusion=confusion.tolist(),
     )
 
 
-def top_share(logits: Float[Tensor, "n classes"], labels: Int[Tensor, "n"], best: int) -> float:
-    """Share of images whose class is among the `best` likeliest."""
-    likeliest = logits.topk(min(best, logits.shape[1]), dim=1).indices
-    return float((likeliest == labels[:, None]).any(1).to(torch.float64).mean())
+def top_k_accuracy(logits: Float[Tensor, "n classes"], labels: Int[Tensor, "n"], k: int) -> float:
+    """Share of images whose label is among the `k` most likely classes."""
+    predicted = logits.topk(min(k, logits.shape[1]), dim=1).indices
+    return float((predicted == labels[:, None]).any(1).to(torch.float64).mean())

@@ -1,6 +1,7 @@
-"""What this installation can do, and why it cannot do the rest."""
+"""Versions, the machine, and the backends of this installation, with the reason for each missing one."""
 
 import platform
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
@@ -23,8 +24,10 @@ _PACKAGES = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Environment:
+    """What `spectral_vmamba.info()` returns. Printing it gives the text of `spectral-vmamba info`."""
+
     version: str
     python: str
     machine: str
@@ -34,8 +37,26 @@ class Environment:
     backends: dict[str, str]
     solvers: tuple[str, ...]
 
+    def __repr__(self) -> str:
+        facts = {
+            "python": f"{self.python} on {self.machine}, {self.threads} threads",
+            "accelerator": self.accelerator,
+            **self.packages,
+        }
+        return "\n".join(
+            [
+                f"spectral-vmamba {self.version}",
+                *_align(facts),
+                "selective-scan backends",
+                *_align(self.backends),
+                "eigensolvers",
+                f"  {', '.join(self.solvers)}",
+            ]
+        )
+
 
 def measure_environment() -> Environment:
+    """Collect versions and try which backends load."""
     backends = {name: "available" for name in BACKENDS if name != "auto"}
     backends |= {name: f"missing: {reason}" for name, reason in missing_backends().items()}
     backends["auto"] = _automatic_backend()
@@ -45,19 +66,24 @@ def measure_environment() -> Environment:
         machine=f"{platform.system()} {platform.machine()}",
         threads=torch.get_num_threads(),
         accelerator=_accelerator(),
-        packages={name: _version(name) for name in _PACKAGES},
+        packages={name: _installed_version(name) for name in _PACKAGES},
         backends=backends,
         solvers=SOLVERS,
     )
 
 
+def _align(facts: Mapping[str, str]) -> list[str]:
+    width = max(map(len, facts))
+    return [f"  {name:{width}}  {value}" for name, value in facts.items()]
+
+
 def _automatic_backend() -> str:
     try:
-        chosen = resolve_backend()
+        backend = resolve_backend()
     except ValueError as error:
-        return f"error: the environment asks for what is not there: {error}"
-    if chosen != "auto":
-        return f"{chosen}, by the environment"
+        return f"error: SPECTRAL_VMAMBA_BACKEND names an unavailable backend: {error}"
+    if backend != "auto":
+        return f"{backend}, set by SPECTRAL_VMAMBA_BACKEND"
     return "portable" if "native" in missing_backends() else "native on the CPU, portable elsewhere"
 
 
@@ -67,7 +93,7 @@ def _accelerator() -> str:
     return "mps" if torch.backends.mps.is_available() else "none"
 
 
-def _version(package: str) -> str:
+def _installed_version(package: str) -> str:
     try:
         return version(package)
     except PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""Parameters and floating point operations of a model, counted on shapes alone."""
+"""Count the parameters and floating-point operations of a model, on shapes alone."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,16 +10,18 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from spectral_vmamba.metrics.author_rules import local_mamba_rule
-from spectral_vmamba.models import SpectralVMamba, create_model
+from spectral_vmamba.models import SpectralVMamba, create_model, is_spectral
 from spectral_vmamba.models.isotropic import IsotropicBackbone
-from spectral_vmamba.models.variants import FAMILIES
 
 
 @dataclass(frozen=True)
 class ModelCost:
-    """`gflops` counts all that runs: every direction, every pass of the stem. `gflops_authors` is how the authors count
-    (see `author_rules`). Both in the field's unit: multiply-adds of convolutions and products, 5 per normalized
-    element, 4 per bilinearly interpolated one, 9·l·d·n + l·d per scanned path."""
+    """Parameters and operations of a model at one input size.
+
+    `gflops` counts everything that runs: every direction, every pass of the stem. `gflops_authors` follows the rules of
+    the model's authors (see `author_rules`). Both count multiply-adds of convolutions and matrix products, 5 per
+    normalized element, 4 per bilinearly interpolated element and 9·l·d·n + l·d per scanned path.
+    """
 
     name: str
     input_size: tuple[int, int]
@@ -30,15 +32,18 @@ class ModelCost:
 
 
 def measure_cost(name: str, size: int | tuple[int, int] | None = None, num_classes: int = 100, **kwargs) -> ModelCost:
-    """Build the model without memory for its weights and count one image."""
-    if name.split(".")[0] in FAMILIES["Spectral VMamba"]:
+    """Build the model on the meta device (no memory for its weights) and count one image.
+
+    `size` is the side of the image or (height, width); it defaults to the input size of the model.
+    """
+    if is_spectral(name):
         kwargs.setdefault("stem_weights", None)
     with torch.device("meta"):
         model = create_model(name, num_classes=num_classes, **kwargs).eval()
     channels, *native = model.pretrained_cfg["input_size"]
     height, width = native if size is None else (size, size) if isinstance(size, int) else size
     with (
-        FlopCounterMode(display=False, custom_mapping=_MORE) as counter,
+        FlopCounterMode(display=False, custom_mapping=_EXTRA_RULES) as counter,
         _rms_norms(model) as elements,
         torch.no_grad(),
     ):
@@ -56,7 +61,7 @@ def measure_cost(name: str, size: int | tuple[int, int] | None = None, num_class
 
 @contextmanager
 def _rms_norms(model: nn.Module) -> Iterator[list[int]]:
-    """Lists the elements of every RMSNorm that runs: to the counter it is a handful of small operations."""
+    """Collect the element counts of every RMSNorm that runs: the FLOP counter does not see them as norms."""
     elements: list[int] = []
     norms = [module for module in model.modules() if isinstance(module, nn.RMSNorm)]
     hooks = [norm.register_forward_hook(lambda _, inputs, output: elements.append(output.numel())) for norm in norms]
@@ -88,7 +93,7 @@ def _bilinear_flops(*_, out_shape, **__) -> int:
     return 2 * 4 * prod(out_shape)
 
 
-_MORE = {
+_EXTRA_RULES = {
     torch.ops.aten.native_layer_norm: _layer_norm_flops,
     torch.ops.aten.upsample_bilinear2d: _bilinear_flops,
 }

@@ -1,36 +1,73 @@
-"""What turning images does to a classifier: accuracy and agreement at every angle."""
+"""How the answers of a network change when its input is rotated.
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+`measure_sweep` scores a classifier on labeled batches at every angle; `rotation_gap` compares the logits and visiting
+orders of any model at a few angles. Both use one loop (`compare_angles`) and one accumulator (`AnswerChange`).
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Literal, get_args
+from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int, Shaped
-from torch import Tensor
+from torch import Tensor, nn
 
-from spectral_vmamba.ops.turns import rotate, turn
+from spectral_vmamba.metrics.traversal_gap import summarize_gaps, traversal_gap
+from spectral_vmamba.ops.traversal import Traversal
+from spectral_vmamba.ops.turns import Fill, rotate, rotate_pixels
+from spectral_vmamba.utils.progress import Progress, no_progress
 
-# What fills the corners that turning leaves: black (as in the paper), the image mirrored at its edge, or nothing is
-# left, since only the inscribed disk is shown at every angle.
-Fill = Literal["black", "reflect", "disk"]
-FILLS: tuple[Fill, ...] = get_args(Fill)
+Answer = TypeVar("Answer")
+
+
+def compare_angles(
+    answer_at: Callable[[float], Answer], angles: Iterable[float]
+) -> Iterator[tuple[float, Answer, Answer]]:
+    """Yield (angle, answer on the upright images, answer on the images rotated by that angle) for each angle."""
+    upright = answer_at(0.0)
+    for angle in angles:
+        yield angle, upright, answer_at(angle) if angle else upright
 
 
 @dataclass
-class TurnScores:
-    """One angle. Agreement is with the prediction for the same image unturned; `max_change` is the largest change of
-    a probability."""
+class AnswerChange:
+    """Differences between answers on rotated and on upright images, over all batches added."""
+
+    images: int = 0
+    flips: int = 0
+    max_change: float = 0.0
+    mean_change: float = 0.0
+
+    def add(
+        self,
+        upright: Float[Tensor, "b classes"],
+        rotated: Float[Tensor, "b classes"],
+        unit: Float[Tensor, ""] | float = 1.0,
+    ) -> None:
+        """Count a batch. A flip is a changed prediction; changes are absolute differences in multiples of `unit`."""
+        change = (rotated - upright).abs() / unit
+        self.images += len(upright)
+        self.flips += int((rotated.argmax(1) != upright.argmax(1)).sum())
+        self.max_change = float(np.maximum(self.max_change, float(change.max())))  # keeps NaN, unlike max()
+        self.mean_change += (float(change.mean()) - self.mean_change) * (len(upright) / self.images)
+
+
+@dataclass(frozen=True)
+class AngleScores:
+    """Counts at one angle. `agreeing` images keep the prediction that they have upright; `max_change` is the largest
+    change of a probability."""
 
     angle: float
-    images: int = 0
-    right: int = 0
-    agreeing: int = 0
-    max_change: float = 0.0
+    images: int
+    correct: int
+    agreeing: int
+    max_change: float
 
     @property
     def accuracy(self) -> float:
-        return self.right / max(self.images, 1)
+        return self.correct / max(self.images, 1)
 
     @property
     def agreement(self) -> float:
@@ -40,30 +77,25 @@ class TurnScores:
     def flips(self) -> int:
         return self.images - self.agreeing
 
-    def add(self, before: Tensor, after: Tensor, labels: Int[Tensor, "b"]) -> None:
-        predicted = after.argmax(1)
-        self.images += len(labels)
-        self.right += int((predicted == labels).sum())
-        self.agreeing += int((predicted == before.argmax(1)).sum())
-        self.max_change = max(self.max_change, float((after - before).abs().max()))
-
 
 @dataclass(frozen=True)
 class Sweep:
+    """Scores of a classifier over the angles of a circle."""
+
     name: str
     fill: Fill
-    points: list[TurnScores] = field(default_factory=list)
+    points: list[AngleScores]
 
     @property
-    def upright(self) -> TurnScores:
+    def upright(self) -> AngleScores:
         return next(point for point in self.points if point.angle == 0)
 
     @property
-    def quarters(self) -> list[TurnScores]:
+    def quarters(self) -> list[AngleScores]:
         return [point for point in self.points if point.angle % 90 == 0 and point.angle]
 
     @property
-    def worst(self) -> TurnScores:
+    def worst(self) -> AngleScores:
         return min(self.points, key=lambda point: point.accuracy)
 
     @property
@@ -72,9 +104,9 @@ class Sweep:
 
 
 def sweep_angles(step: float) -> list[float]:
-    """0 to below 360° in steps, and the quarter turns in any case."""
+    """List the angles from 0° to below 360° in steps of `step` degrees, and the quarter turns in any case."""
     if not 0 < step <= 360:
-        raise ValueError(f"expected a step of more than 0 and at most 360 degrees between turns, got {step:g}")
+        raise ValueError(f"expected a step of more than 0 and at most 360 degrees between angles, got {step:g}")
     steps = {round(i * step, 6) for i in range(int(360 / step) + 1)}
     return sorted({angle for angle in steps if angle < 360} | {0.0, 90.0, 180.0, 270.0})
 
@@ -86,44 +118,117 @@ def measure_sweep(
     angles: Sequence[float],
     fill: Fill = "black",
 ) -> Sweep:
-    """`probabilities` of pixels 0 to 255; quarter turns of them are exact, others bilinear. Each image is compared
-    with itself at 0°, seen with the same fill."""
-    said = ((partial(_said_of, probabilities, pixels, fill), labels) for pixels, labels in batches)
-    return gathered_sweep(name, said, angles, fill)
+    """Score a classifier on batches of (pixels, labels), each rotated by every angle.
+
+    `probabilities` maps pixels (0 to 255) to class probabilities. Multiples of 90° are exact, other angles bilinear.
+    Each image is compared with itself at 0° under the same fill.
+    """
+    answers = (
+        (lambda angle, pixels=pixels: probabilities(rotate_pixels(pixels, angle, fill)), labels)
+        for pixels, labels in batches
+    )
+    return collect_sweep(name, answers, angles, fill)
 
 
-def _said_of(probabilities: Callable[[Tensor], Tensor], pixels: Tensor, fill: Fill, angle: float) -> Tensor:
-    return probabilities(turned_pixels(pixels, angle, fill))
-
-
-def gathered_sweep(
+def collect_sweep(
     name: str,
-    said: Iterable[tuple[Callable[[float], Float[Tensor, "b classes"]], Int[Tensor, "b"]]],
+    answers: Iterable[tuple[Callable[[float], Float[Tensor, "b classes"]], Int[Tensor, "b"]]],
     angles: Sequence[float],
     fill: Fill,
 ) -> Sweep:
-    """From batches of a function, angle → probabilities, and labels."""
-    points = {angle: TurnScores(angle) for angle in angles}
-    for probabilities_at, labels in said:
-        before = probabilities_at(0.0)
-        for angle, point in points.items():
-            after = probabilities_at(angle) if angle else before
-            point.add(before, after, labels.to(after.device))
-    return Sweep(name, fill, list(points.values()))
+    """Score a classifier on batches of (function from an angle to probabilities, labels)."""
+    changes = {angle: AnswerChange() for angle in angles}
+    correct = dict.fromkeys(angles, 0)
+    for probabilities_at, labels in answers:
+        for angle, upright, rotated in compare_angles(probabilities_at, angles):
+            changes[angle].add(upright, rotated)
+            correct[angle] += int((rotated.argmax(1) == labels.to(rotated.device)).sum())
+    points = [
+        AngleScores(angle, change.images, correct[angle], change.images - change.flips, change.max_change)
+        for angle, change in changes.items()
+    ]
+    return Sweep(name, fill, points)
 
 
-def turned_pixels(pixels: Shaped[Tensor, "b c h w"], angle: float, fill: Fill) -> Float[Tensor, "b c h w"]:
-    pixels = pixels.float()
-    if angle % 90 == 0:
-        pixels = turn(pixels, round(angle / 90) % 4)
-    else:
-        pixels = rotate(pixels, angle, "reflection" if fill == "reflect" else "zeros")
-    return pixels * inscribed_disk(pixels) if fill == "disk" else pixels
+@dataclass(frozen=True)
+class RotationGap:
+    """A model's answers at one angle compared with those on the upright images.
+
+    Differences are in units of the standard deviation of the upright logits. The last three fields are `None` for
+    models without traversals. `positions_unchanged` is the share of steps, over all visiting orders of all stages,
+    that visit the same patch; it is `None` for angles that are not multiples of 90°.
+    """
+
+    angle: float
+    images: int
+    flips: int
+    max_difference: float
+    mean_difference: float
+    positions_unchanged: float | None = None
+    sign_flips: int | None = None
+    rank_correlation: float | None = None
+
+    @property
+    def bitwise_equal(self) -> bool:
+        return self.max_difference == 0
 
 
-def inscribed_disk(pixels: Shaped[Tensor, "b c h w"]) -> Shaped[Tensor, "h w"]:
-    """1 inside the largest circle about the center, else 0. In whole numbers, so that quarter turns keep it exactly."""
-    height, width = pixels.shape[-2:]
-    y = (2 * torch.arange(height, device=pixels.device) - (height - 1)) ** 2
-    x = (2 * torch.arange(width, device=pixels.device) - (width - 1)) ** 2
-    return (y[:, None] + x <= min(height, width) ** 2).to(pixels.dtype)
+def rotation_gap(
+    model: nn.Module,
+    images: Float[Tensor, "b c h w"],
+    angles: Sequence[float] = (90, 180, 270),
+    batch_size: int = 16,
+    progress: Progress = no_progress,
+) -> list[RotationGap]:
+    """Compare a model's logits, and its traversals if it has any, on rotated images with those on the given images.
+
+    Works on any classifier. The model runs in evaluation mode; its mode is restored afterwards. Angles are
+    counterclockwise degrees: multiples of 90 are exact, others bilinear with zeros in the corners.
+
+    >>> import torch
+    >>> from spectral_vmamba import create_model, rotation_gap
+    >>> model = create_model("spectral_vmamba_nano", num_classes=10)
+    >>> [gap.bitwise_equal for gap in rotation_gap(model, torch.rand(2, 3, 32, 32))]
+    [True, True, True]
+    """
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            answer_at = partial(_answer_at, model, images, batch_size)
+            tracked = progress(angles, "rotations", len(angles))
+            return [_gap(angle, upright, rotated) for angle, upright, rotated in compare_angles(answer_at, tracked)]
+    finally:
+        model.train(was_training)
+
+
+@dataclass(frozen=True, eq=False)
+class _Answers:
+    """Logits of all images; the traversals of each stage, per batch."""
+
+    logits: Float[Tensor, "b classes"]
+    traversals: list[list[Traversal]] | None
+
+
+def _answer_at(model: nn.Module, images: Tensor, batch_size: int, angle: float) -> _Answers:
+    batches = (rotate(images, angle) if angle else images).split(batch_size)
+    forward: Any = getattr(model, "forward_traversals", None)
+    if forward is None:
+        return _Answers(torch.cat([model(batch) for batch in batches]), None)
+    answers = [forward(batch) for batch in batches]
+    return _Answers(torch.cat([logits for logits, _ in answers]), [traversals for _, traversals in answers])
+
+
+def _gap(angle: float, upright: _Answers, rotated: _Answers) -> RotationGap:
+    change = AnswerChange()
+    smallest = torch.finfo(upright.logits.dtype).tiny
+    change.add(upright.logits, rotated.logits, upright.logits.std(correction=0).clamp_min(smallest))
+    counts = (angle, change.images, change.flips, change.max_change, change.mean_change)
+    if upright.traversals is None or rotated.traversals is None:
+        return RotationGap(*counts)
+    gaps = [
+        traversal_gap(*stage, angle)
+        for batch in zip(upright.traversals, rotated.traversals, strict=True)
+        for stage in zip(*batch, strict=True)
+    ]
+    return RotationGap(*counts, *summarize_gaps(gaps, stages=len(upright.traversals[0])))

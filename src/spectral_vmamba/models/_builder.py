@@ -1,46 +1,78 @@
-"""What the configurations and builders of all families share."""
+"""Build the networks of a family through timm, and the default configurations that timm keeps for them."""
 
-from functools import partial
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from typing import Any
 
 from timm.data.constants import IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD
-from timm.models import build_model_with_cfg
-from torch import Tensor, nn
+from timm.models import build_model_with_cfg, generate_default_cfgs
 
-from spectral_vmamba.models.conversion import Convert, pretrained_state
+from spectral_vmamba.models.classifier import Classifier
+from spectral_vmamba.models.conversion import convert_pretrained
+from spectral_vmamba.models.network_config import NetworkConfig
 
 
-def configuration(first_conv: str | None, size: int = 224, **kwargs) -> Any:
+@dataclass(frozen=True)
+class Family:
+    """A network class, and the architectures that are registered with timm, small to large.
+
+    `title` is the name of the family in tables; `architectures` maps each registered name to keywords of `network`.
+    """
+
+    title: str
+    network: type[Classifier]
+    architectures: Mapping[str, Mapping[str, Any]]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.architectures)
+
+    def default_cfgs(self, first_conv: str | None, paper_name: str, sizes: Mapping[str, int]) -> Any:
+        """Return timm's default configurations of all names. `sizes` maps names to image sizes other than 224."""
+        return generate_default_cfgs(
+            {
+                f"{name}.untrained": default_cfg(first_conv, sizes.get(name, 224), paper_name=paper_name)
+                for name in self.names
+            }
+        )
+
+    def config(self, name: str, **kwargs: Any) -> NetworkConfig:
+        """Return the configuration of a registered architecture, changed by `kwargs`. Keywords that are no fields of
+        it, such as `num_classes`, are ignored."""
+        known = {field.name for field in fields(self.network.config_class)}
+        keywords = {**self.architectures[name], **kwargs}
+        return self.network.config_class.from_keywords(
+            **{key: value for key, value in keywords.items() if key in known}
+        )
+
+    def build(self, name: str, pretrained: bool, **kwargs: Any) -> Any:
+        """Build a registered network, changed by `kwargs`."""
+        return build_model_with_cfg(
+            self.network,
+            name,
+            pretrained,
+            feature_cfg={"out_indices": self.config(name, **kwargs).feature_maps, "feature_cls": "getter"},
+            pretrained_filter_fn=convert_pretrained,
+            **{**self.architectures[name], **kwargs},
+        )
+
+
+def default_cfg(first_conv: str | None, size: int = 224, **overrides: Any) -> dict[str, Any]:
+    """Return timm's configuration of a network without pretrained weights.
+
+    `first_conv` is the module that sees the pixels: timm adapts its weights to other numbers of channels.
+    """
     return {
         "first_conv": first_conv,
         "num_classes": 1000,
         "input_size": (3, size, size),
         "pool_size": None,
-        "crop_pct": 1.0 if size < 100 else 0.9,
+        "crop_pct": 1.0 if size < 200 else 0.9,  # small images have nothing to spare; lite's disk removes the corners
         "interpolation": "bicubic",
         "fixed_input_size": False,
         "mean": IMAGENET_DEFAULT_MEAN,
         "std": IMAGENET_DEFAULT_STD,
         "classifier": "head",
         "license": "apache-2.0",
-        **kwargs,
+        **overrides,
     }
-
-
-def as_it_is(state: dict[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
-    """For families that nobody else has released."""
-    return state
-
-
-def build(
-    network: type[nn.Module], variant: str, pretrained: bool, features: int, convert: Convert = as_it_is, **kwargs
-) -> Any:
-    """`features`: how many of the last feature maps `features_only` gives unless told; `convert` reads checkpoints."""
-    return build_model_with_cfg(
-        network,
-        variant,
-        pretrained,
-        feature_cfg={"out_indices": features, "feature_cls": "getter"},
-        pretrained_filter_fn=partial(pretrained_state, convert),
-        **kwargs,
-    )

@@ -1,4 +1,7 @@
-"""The one place timm is first imported from, after making sure that torchvision, which it needs, can be imported."""
+"""Import timm. Every module of the package that needs timm first gets it from here.
+
+timm needs torchvision, whose import can fail; see `import_torchvision`.
+"""
 
 import torch
 
@@ -9,9 +12,12 @@ _MISSING_OPERATORS = {
 
 
 def import_torchvision() -> None:
-    """A torchvision built for CUDA cannot load its C++ operators beside a CPU build of torch and then stops at import
-    with "operator torchvision::nms does not exist". Only then are the two schemas it looks for defined, without
-    kernels, and the import is tried again: all but those detection operators works."""
+    """Import torchvision, also when it was built for CUDA and torch was built for CPU.
+
+    In that combination torchvision cannot load its C++ operators, and its import fails with "operator torchvision::nms
+    does not exist". Only then are the two missing schemas defined, without kernels, and the import is repeated.
+    Everything but these detection operators works.
+    """
     try:
         import torchvision
     except RuntimeError as error:
@@ -20,12 +26,12 @@ def import_torchvision() -> None:
         library = torch.library.Library("torchvision", "FRAGMENT")
         for name, schema in _MISSING_OPERATORS.items():
             library.define(name + schema)
-        _KEPT_ALIVE.append(library)
+        _LIBRARIES.append(library)
         import torchvision  # noqa: F401
 
 
-# Definitions vanish with their Library object.
-_KEPT_ALIVE: list[torch.library.Library] = []
+# Definitions disappear when their Library object is garbage-collected.
+_LIBRARIES: list[torch.library.Library] = []
 
 import_torchvision()
 

@@ -1,20 +1,22 @@
-"""What all our networks share: timm's contract over "embed, then stages of blocks, then norm, pool and head"."""
+"""Base class of hierarchical networks: tokenizer, stages of blocks, norm, pooling and head, under timm's contract."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float
+from timm.layers.drop import DropPath
 from timm.models._features import feature_take_indices
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from spectral_vmamba.models.classifier import Classifier
-from spectral_vmamba.models.tokens import Tokens
+from spectral_vmamba.models.classifier import Classifier, init_linear
+from spectral_vmamba.models.tokenizer import PatternTokenizer, SpectralTokenizer
+from spectral_vmamba.models.tokens import Inputs, Tokens
 from spectral_vmamba.ops.traversal import Traversal
 
 
 class Stage(nn.Module):
-    """Blocks on one grid, after the downsampling that leads to it."""
+    """An optional downsampling layer, then blocks on one grid."""
 
     def __init__(self, blocks: Sequence[nn.Module], downsample: nn.Module | None):
         super().__init__()
@@ -29,111 +31,116 @@ class Stage(nn.Module):
         return x, traversal
 
 
-def build_stages(
-    widths: Sequence[int],
-    depths: Sequence[int],
-    drop_path_rate: float,
-    block: Callable[[int, float], nn.Module],
-    downsample: Callable[[int, int], nn.Module],
-) -> nn.ModuleList:
-    """`block(width, drop path)`, `downsample(width, next width)`; the drop path rises through the network."""
-    rates = torch.linspace(0, drop_path_rate, sum(depths), device="cpu").split(list(depths))
-    stages = nn.ModuleList()
-    for i, width in enumerate(widths):
-        first = downsample(widths[i - 1], width) if i else None
-        stages.append(Stage([block(width, rate) for rate in rates[i].tolist()], first))
-    return stages
-
-
 class Backbone(Classifier):
-    """A hierarchy of stages. Takes float images (b, in_chans, H, W) of one patch or more.
+    """A hierarchy of stages. Takes float images (b, in_chans, H, W) of at least one patch.
 
-    A network has an `tokenizer`, which makes pixels tokens with a traversal, and `stages`; built, it calls `finish`.
+    In place of images, every method also takes the `Tokens` that `tokenizer` returned for them. A subclass defines
+    `config_class`, `downsample_class`, `build_input_layers` and `build_block`.
     """
 
-    tokenizer: nn.Module
+    tokenizer: SpectralTokenizer | PatternTokenizer
     stages: nn.ModuleList
-    stem_pattern = r"^tokenizer"
+    downsample_class: type[nn.Module]  # called with a width and the next stage's width
+    stem_pattern = r"^tokenizer"  # parameters of the input layers, for `group_matcher`
 
-    def finish(
-        self, widths: Sequence[int], patch_size: int, num_classes: int, global_pool: str, drop_rate: float
-    ) -> None:
-        self.grad_checkpointing = False
+    def __init__(self, *, img_size: int | tuple[int, int] | None = None, **keywords):
+        """`img_size` is accepted because timm may pass it, and ignored: every size works."""
+        super().__init__(**keywords)
+
+    def build_input_layers(self) -> None:
+        """Create `tokenizer`, and any layers between it and the first stage."""
+        raise NotImplementedError
+
+    def build_block(self, width: int, drop_path: nn.Module) -> nn.Module:
+        raise NotImplementedError
+
+    def build_layers(self, drop_path_rate: float) -> None:
+        widths, depths = self.config.widths, self.config.depths
+        self.build_input_layers()
+        rates = torch.linspace(0, drop_path_rate, sum(depths), device="cpu").split(list(depths))
+        self.stages = nn.ModuleList()
+        for i, width in enumerate(widths):
+            downsample = self.downsample_class(widths[i - 1], width) if i else None
+            drop_paths = [DropPath(rate) if rate else nn.Identity() for rate in rates[i].tolist()]
+            self.stages.append(Stage([self.build_block(width, drop_path) for drop_path in drop_paths], downsample))
         self.feature_info = [
-            {"num_chs": width, "reduction": patch_size * 2**i, "module": f"stages.{i}"}
+            {"num_chs": width, "reduction": self.tokenizer.patch_size * 2**i, "module": f"stages.{i}"}
             for i, width in enumerate(widths)
         ]
         self.num_features = self.head_hidden_size = widths[-1]
         self.norm = nn.LayerNorm(self.num_features)
-        self.head_drop = nn.Dropout(drop_rate)
-        self.reset_classifier(num_classes, global_pool)
 
-    def embed(self, images: Float[Tensor, "b rgb H W"]) -> Tokens:
-        return self.tokenizer(images)
+    def reset_parameters(self) -> None:
+        self.stages.apply(init_linear)
 
-    def forward(self, images: Float[Tensor, "b rgb H W"]) -> Tensor:
-        tokens = self.forward_tokens(images)
-        # A pooled answer needs no turning back, and is the same bits for every turn without it.
+    # -- from pixels to logits ------------------------------------------------------------------------------------
+
+    def forward(self, inputs: Inputs) -> Tensor:
+        tokens = self.forward_tokens(inputs)
+        # Pooled logits do not need the original orientation. Without turning back, they are the same bits for every
+        # quarter turn.
         return self.forward_head(tokens.x if self.global_pool else tokens.in_image_order())
 
-    def _stages(self, images: Tensor, count: int | None = None) -> list[Tokens]:
-        """The tokens after each of the first `count` stages."""
-        x, traversal, frame = self.embed(images)
-        after = []
+    def tokenize(self, inputs: Inputs) -> Tokens:
+        """Return the tokens that enter the first stage."""
+        return inputs if isinstance(inputs, Tokens) else self.tokenizer(inputs)
+
+    def forward_features(self, inputs: Inputs) -> Float[Tensor, "b l c"]:
+        """Return the normalized tokens of the last stage, in raster order of the images."""
+        return self.forward_tokens(inputs).in_image_order()
+
+    def forward_tokens(self, inputs: Inputs) -> Tokens:
+        """Return the normalized tokens of the last stage, in the canonical frame if the network has one.
+
+        After pooling, they are the same bits for every quarter turn.
+        """
+        return self._normalize(self._run_stages(inputs)[-1])
+
+    def forward_traversals(self, inputs: Inputs) -> tuple[Tensor, list[Traversal]]:
+        """Return the logits, and the visiting orders of every stage on the grid of the images."""
+        stages = self._run_stages(inputs)
+        return self.forward_head(self.norm(stages[-1].x)), [tokens.image_traversal() for tokens in stages]
+
+    def _run_stages(self, inputs: Inputs, count: int | None = None) -> list[Tokens]:
+        """Return the tokens after each of the first `count` stages."""
+        x, traversal, frame = self.tokenize(inputs)
+        outputs = []
         for stage in self.stages[:count]:
             x, traversal = stage(x, traversal, self.grad_checkpointing)
-            after.append(Tokens(x, traversal, frame))
-        return after
+            outputs.append(Tokens(x, traversal, frame))
+        return outputs
 
-    def forward_head(self, x: Float[Tensor, "b l c"], pre_logits: bool = False) -> Tensor:
-        if self.global_pool == "avg":
-            x = x.mean(1)
-        elif self.global_pool == "max":
-            x = x.amax(1)
-        x = self.head_drop(x)
-        return x if pre_logits else self.head(x)
+    def _normalize(self, tokens: Tokens) -> Tokens:
+        return tokens._replace(x=self.norm(tokens.x))
 
-    def forward_features(self, images: Float[Tensor, "b rgb H W"]) -> Float[Tensor, "b l c"]:
-        """The last stage's tokens, normalized, in raster order of the given images."""
-        return self.forward_tokens(images).in_image_order()
-
-    def forward_tokens(self, images: Float[Tensor, "b rgb H W"]) -> Tokens:
-        """The last stage's tokens, normalized, in the canonical frame if there is one: pooled, they are the same bits
-        for every quarter turn."""
-        return self._normalized(self._stages(images)[-1])
+    # -- the rest of timm's contract ------------------------------------------------------------------------------
 
     def forward_intermediates(
         self,
-        x: Tensor,
+        x: Inputs,
         indices: int | list[int] | None = None,
         norm: bool = False,
         stop_early: bool = False,
         output_fmt: str = "NCHW",
         intermediates_only: bool = False,
     ):
-        """Feature maps (b, c, h, w) of the chosen stages, turning with the images. `norm` applies to the last stage."""
+        """Return feature maps (b, c, h, w) of the chosen stages, in the orientation of the images.
+
+        `norm` applies to the last stage only: the other stages have other widths.
+        """
         if output_fmt != "NCHW":
             raise ValueError(f"expected output_fmt 'NCHW', got {output_fmt!r}")
-        wanted, last = feature_take_indices(len(self.stages), indices)
-        stages = self._stages(x, last + 1 if stop_early else None)
-        finals = {len(self.stages) - 1} if norm else set()
-        maps = [(self._normalized(stages[i]) if i in finals else stages[i]).maps() for i in wanted]
+        chosen, last = feature_take_indices(len(self.stages), indices)
+        stages = self._run_stages(x, last + 1 if stop_early else None)
+        normalized = {len(self.stages) - 1} if norm else set()
+        maps = [(self._normalize(stages[i]) if i in normalized else stages[i]).maps() for i in chosen]
         if intermediates_only:
             return maps
-        whole = len(stages) == len(self.stages)
-        return (self._normalized(stages[-1]) if whole else stages[-1]).in_image_order(), maps
-
-    def forward_traversals(self, images: Float[Tensor, "b rgb H W"]) -> tuple[Tensor, list[Traversal]]:
-        """The logits, and the visiting orders of every stage on the grid of the given images."""
-        stages = self._stages(images)
-        return self.forward_head(self.norm(stages[-1].x)), [tokens.image_traversal() for tokens in stages]
-
-    def _normalized(self, tokens: Tokens) -> Tokens:
-        return tokens._replace(x=self.norm(tokens.x))
-
-    # -- the rest of timm's contract ------------------------------------------------------------------------------
+        complete = len(stages) == len(self.stages)
+        return (self._normalize(stages[-1]) if complete else stages[-1]).in_image_order(), maps
 
     def group_matcher(self, coarse: bool = False) -> dict:
+        """Return the patterns by which timm groups parameters by depth."""
         return {
             "stem": self.stem_pattern,
             "blocks": r"^stages\.(\d+)"
@@ -148,11 +155,12 @@ class Backbone(Classifier):
     def prune_intermediate_layers(
         self, indices: int | list[int] = 1, prune_norm: bool = False, prune_head: bool = True
     ) -> list[int]:
-        """Drop what the chosen feature maps do not need; the norm, which is the last stage's, goes with it."""
-        wanted, last = feature_take_indices(len(self.stages), indices)
+        """Remove the layers that the chosen feature maps do not need. The norm belongs to the last stage and is removed
+        with it."""
+        chosen, last = feature_take_indices(len(self.stages), indices)
         if prune_norm or last + 1 < len(self.stages):
             self.norm = nn.Identity()
         self.stages = self.stages[: last + 1]
         if prune_head:
             self.reset_classifier(0, "")
-        return wanted
+        return chosen

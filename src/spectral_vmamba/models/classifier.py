@@ -1,32 +1,93 @@
-"""The end of every network, and the part of timm's contract that does not care how tokens are made."""
+"""Base class of every network: the classification head and the part of timm's contract that does not depend on the
+layers before it."""
 
-from torch import nn
+from typing import Any
 
-_UNDECAYED = ("A_log", ".D", "dt_bias")
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from spectral_vmamba.models.conversion import convert_before_loading
+from spectral_vmamba.models.network_config import NetworkConfig
+
+_SCAN_PARAMETERS = ("A_log", ".D", "dt_bias")
 
 
 class Classifier(nn.Module):
-    num_features: int
-    pools: tuple[str, ...] = ("avg", "max", "")
-    undecayed: tuple[str, ...] = ()  # parameters without weight decay, by the ends of their names, beside the scan's
+    """A network that ends in norm, pooling and a linear classifier.
 
-    def __init__(self, in_chans: int):
+    `num_classes`, `in_chans`, `global_pool`, `drop_rate` and `drop_path_rate` mean what they mean in timm;
+    `architecture` holds the fields of `config_class`. Weights are drawn in this order: `build_layers`, the head,
+    `reset_parameters`. Changing it changes the weights that a seed gives.
+    """
+
+    config_class: type[NetworkConfig]
+    config: Any  # an instance of `config_class`
+    num_features: int
+    pools: tuple[str, ...] = ("avg", "max", "")  # valid values of `global_pool`; the first is the default
+    no_decay_suffixes: tuple[str, ...] = ()  # parameters without weight decay, besides those of the scans
+
+    def __init__(
+        self,
+        *,
+        num_classes: int = 1000,
+        in_chans: int = 3,
+        global_pool: str | None = None,
+        drop_rate: float = 0.0,
+        drop_path_rate: float = 0.0,
+        **architecture: Any,
+    ):
         super().__init__()
         if in_chans < 1:
             raise ValueError(f"expected in_chans ≥ 1, got {in_chans}")
         self.in_chans = in_chans
+        self.config = self.config_class.from_keywords(**architecture)
+        self.grad_checkpointing = False
+        self.build_layers(drop_path_rate)
+        self.head_drop = nn.Dropout(drop_rate)
+        self.reset_classifier(num_classes, self.pools[0] if global_pool is None else global_pool)
+        self.reset_parameters()
+        self.register_load_state_dict_pre_hook(convert_before_loading)
+
+    def build_layers(self, drop_path_rate: float) -> None:
+        """Create every layer up to and including `norm`, and set `num_features`."""
+        raise NotImplementedError
+
+    def reset_parameters(self) -> None:
+        """Replace torch's initial weights where the published code has others."""
+
+    def convert_checkpoint(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Return a released state dict under the names and shapes of this network.
+
+        Names of this network are left unchanged. `load_state_dict` and timm's `pretrained` and `checkpoint_path` call
+        this method.
+        """
+        return state
+
+    def forward_head(self, x: Float[Tensor, "b l c"], pre_logits: bool = False) -> Tensor:
+        """Pool the tokens and classify them, or return the pooled features if `pre_logits`."""
+        x = self.head_drop(self.pool(x))
+        return x if pre_logits else self.head(x)
+
+    def pool(self, x: Float[Tensor, "b l c"]) -> Tensor:
+        """Pool over the tokens as `global_pool` says."""
+        if self.global_pool == "avg":
+            return x.mean(1)
+        if self.global_pool == "max":
+            return x.amax(1)
+        return x
 
     def get_classifier(self) -> nn.Module:
         return self.head
 
     def reset_classifier(self, num_classes: int, global_pool: str | None = None) -> None:
+        """Replace the linear classifier; 0 classes means none. Keeps the pooling if `global_pool` is None."""
         if global_pool is not None:
             if global_pool not in self.pools:
                 names = ", ".join(repr(name) for name in self.pools if name)
-                raise ValueError(f"expected global_pool {names}, or '' for none, got {global_pool!r}")
+                raise ValueError(f"expected global_pool {names}, or '' for no pooling, got {global_pool!r}")
             self.global_pool = global_pool
         if num_classes < 0:
-            raise ValueError(f"expected num_classes ≥ 1, or 0 for no classifier at all, got {num_classes}")
+            raise ValueError(f"expected num_classes ≥ 1, or 0 for no classifier, got {num_classes}")
         self.num_classes = num_classes
         self.head = nn.Linear(self.num_features, num_classes) if num_classes > 0 else nn.Identity()
         init_linear(self.head)
@@ -35,10 +96,14 @@ class Classifier(nn.Module):
         self.grad_checkpointing = enable
 
     def no_weight_decay(self) -> set[str]:
-        return {name for name, _ in self.named_parameters() if name.endswith((*_UNDECAYED, *self.undecayed))}
+        """Names of the parameters that take no weight decay."""
+        suffixes = (*_SCAN_PARAMETERS, *self.no_decay_suffixes)
+        return {name for name, _ in self.named_parameters() if name.endswith(suffixes)}
 
 
 def init_linear(module: nn.Module) -> None:
+    """Initialize a linear layer as VMamba does: truncated normal weights of std 0.02, no bias. Other modules are left
+    unchanged."""
     if isinstance(module, nn.Linear):
         nn.init.trunc_normal_(module.weight, std=0.02)
         if module.bias is not None:

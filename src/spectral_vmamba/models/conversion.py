@@ -1,72 +1,76 @@
-"""Reading checkpoints that were written under other names: renaming rules and reshapes, as values."""
+"""Convert checkpoints that other code released: rename keys by rules and reshape tensors."""
 
 import re
 from collections.abc import Callable, Sequence
-from functools import partial
 from math import prod
+from typing import Any
 
 from torch import Tensor, nn
 
+# A pattern that matches a whole key, and its replacement as `re.sub` takes it.
 Rule = tuple[str, str | Callable[[re.Match], str]]
-Convert = Callable[[dict[str, Tensor], nn.Module], dict[str, Tensor]]
 
 
-def renamed(state: dict[str, Tensor], rules: Sequence[Rule], dropped: str | None = None) -> dict[str, Tensor]:
-    """Every name by the first rule whose pattern it matches in full; names that `dropped` matches are left out."""
-    result = {}
-    for name, tensor in state.items():
-        if dropped and re.fullmatch(dropped, name):
+def rename_keys(state: dict[str, Tensor], rules: Sequence[Rule], drop: str | None = None) -> dict[str, Tensor]:
+    """Rename each key by the first rule that matches all of it, and leave out the keys that `drop` matches.
+
+    Keys that no rule matches keep their name.
+    """
+    renamed = {}
+    for key, tensor in state.items():
+        if drop and re.fullmatch(drop, key):
             continue
-        rule = next(((pattern, new) for pattern, new in rules if re.fullmatch(pattern, name)), None)
-        result[re.sub(f"^{rule[0]}$", rule[1], name) if rule else name] = tensor
-    return result
+        rule = next((rule for rule in rules if re.fullmatch(rule[0], key)), None)
+        renamed[re.sub(f"^{rule[0]}$", rule[1], key) if rule else key] = tensor
+    return renamed
 
 
-def reshaped(state: dict[str, Tensor], model: nn.Module, names: str) -> dict[str, Tensor]:
-    """Tensors whose names match, in the shapes the model has them in, where that is the same numbers otherwise laid out
-    (stacked parameter sets, 1×1 convolutions that are linear layers)."""
-    own = model.state_dict()
-    fits = {name for name in own.keys() & state.keys() if re.fullmatch(names, name)}
+def reshape_tensors(state: dict[str, Tensor], model: nn.Module, keys: str) -> dict[str, Tensor]:
+    """Give the tensors whose keys match `keys` the shapes that they have in the model.
+
+    Only layouts of the same numbers are converted: stacked parameter sets, and 1×1 convolutions that are linear layers
+    here. A tensor of any other shape is returned unchanged, so that `load_state_dict` reports it.
+    """
+    expected = model.state_dict()
     return {
-        name: tensor.reshape(own[name].shape)
-        if name in fits and _same_numbers(tuple(tensor.shape), tuple(own[name].shape))
+        key: tensor.reshape(expected[key].shape)
+        if key in expected
+        and re.fullmatch(keys, key)
+        and _is_same_layout(tuple(tensor.shape), tuple(expected[key].shape))
         else tensor
-        for name, tensor in state.items()
+        for key, tensor in state.items()
     }
 
 
-def _same_numbers(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
-    """Whether two shapes differ by axes of length 1 and by the merging of leading axes alone."""
+def _is_same_layout(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    """Whether two shapes differ only by axes of length 1 and by merged leading axes."""
     short, long = sorted((tuple(side for side in shape if side != 1) for shape in (one, other)), key=len)
     merged = len(long) - len(short) + 1
     return short == long or (bool(short) and short == (prod(long[:merged]), *long[merged:]))
 
 
-def read_foreign(model: nn.Module, convert: Convert) -> None:
-    """From now on `model.load_state_dict`, and with it timm's `checkpoint_path`, takes the foreign names as well."""
-    model.register_load_state_dict_pre_hook(partial(_before_loading, convert))
-
-
-def _before_loading(convert: Convert, module: nn.Module, state_dict: dict[str, Tensor], prefix: str, *_) -> None:
-    if prefix:  # the model is a part of another one, whose names these are
+def convert_before_loading(module: Any, state_dict: dict[str, Tensor], prefix: str, *_: Any) -> None:
+    """Hook of `load_state_dict`: convert released checkpoints in place."""
+    if prefix:  # the network is a submodule, and the state dict belongs to its parent
         return
-    converted = convert(dict(state_dict), module)
-    if converted.keys() != state_dict.keys() or any(converted[k] is not state_dict[k] for k in converted):
+    converted = module.convert_checkpoint(dict(state_dict))
+    if converted.keys() != state_dict.keys() or any(converted[key] is not state_dict[key] for key in converted):
         state_dict.clear()
         state_dict.update(converted)
 
 
-def pretrained_state(convert: Convert, state: dict[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
-    """The state for timm's `pretrained=True`, which then fits the classifier and the first convolution.
+def convert_pretrained(state: dict[str, Tensor], model: Any) -> dict[str, Tensor]:
+    """Convert the state dict for timm's `pretrained=True`, which then adapts the classifier and the first convolution.
 
-    For another number of classes timm forgives every name that is missing or unknown; here only the classifier's are.
+    Raises a RuntimeError that lists missing and unexpected keys. timm itself ignores all of them when the number of
+    classes differs from the checkpoint's; here only those of the classifier may differ.
     """
-    state = convert(state, model)
-    found, own = ({name for name in names if not name.startswith("head.")} for names in (state, model.state_dict()))
-    if found != own:
-        missing, unknown = (", ".join(sorted(names)) or "none" for names in (own - found, found - own))
+    state = model.convert_checkpoint(state)
+    given, expected = ({key for key in keys if not key.startswith("head.")} for keys in (state, model.state_dict()))
+    if given != expected:
+        missing, unexpected = (", ".join(sorted(keys)) or "none" for keys in (expected - given, given - expected))
         raise RuntimeError(
-            f"a checkpoint of another architecture than this {type(model).__name__}. "
-            f"Missing keys: {missing}. Unexpected keys: {unknown}."
+            f"the checkpoint does not have the architecture of this {type(model).__name__}. "
+            f"Missing keys: {missing}. Unexpected keys: {unexpected}."
         )
     return state

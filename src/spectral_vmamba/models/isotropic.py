@@ -1,8 +1,8 @@
-"""What Vim and LocalVim share: timm's contract over "patches, then blocks of one width, then norm, pool and head"."""
+"""Base class of Vim and LocalVim: patches, blocks of one width, norm, pooling and head, under timm's contract."""
 
 import re
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -16,38 +16,14 @@ from spectral_vmamba.layers.directional import DirectionalMixer, GridSize
 from spectral_vmamba.layers.rope import rotate_by_place
 from spectral_vmamba.layers.stems import missing
 from spectral_vmamba.models.classifier import Classifier
-from spectral_vmamba.models.conversion import Rule, renamed, reshaped
-from spectral_vmamba.models.inputs import check_images
-from spectral_vmamba.models.positions import apart, fitted, joined, resampled
-from spectral_vmamba.ops.selective_scan import Backend
-
-
-@dataclass(frozen=True)
-class IsotropicConfig:
-    """The choices that both families have; each is also a keyword of `timm.create_model`."""
-
-    width: int = 192
-    depth: int = 24
-    state_size: int = 16
-    patch_size: int = 16
-    img_size: int | tuple[int, int] = 224  # the size of the position table; images may have any
-    backend: Backend = "auto"
-
-    def __post_init__(self):
-        for name in ("width", "depth", "state_size", "patch_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"expected {name} ≥ 1, got {getattr(self, name)}")
-        if min(self.grid) < 1:
-            raise ValueError(f"expected an img_size of at least one pixel, got {self.img_size}")
-
-    @property
-    def grid(self) -> GridSize:
-        height, width = (self.img_size, self.img_size) if isinstance(self.img_size, int) else self.img_size
-        return -(-height // self.patch_size), -(-width // self.patch_size)
+from spectral_vmamba.models.conversion import Rule, rename_keys, reshape_tensors
+from spectral_vmamba.models.input_checks import check_images
+from spectral_vmamba.models.network_config import IsotropicConfig
+from spectral_vmamba.models.positions import fit_positions, insert_class_token, resample_positions, split_class_token
 
 
 class StreamNorm(nn.RMSNorm):
-    """RMSNorm of the stream, which is float32, in the dtype of its own weight."""
+    """RMSNorm of the residual stream, which is float32, in the dtype of its own weight."""
 
     def __init__(self, width: int):
         super().__init__(width, eps=1e-5)
@@ -57,10 +33,10 @@ class StreamNorm(nn.RMSNorm):
 
 
 class IsotropicBlock(nn.Module):
-    """x = x + mixer(norm(x)); with `rotary`, x is turned by its place on the grid before.
+    """x = x + mixer(norm(x)). With `rotary`, a rotary position embedding is applied to x first.
 
-    The published code hands on x and the mixer's output apart and adds them, dropped and turned, at the start of the
-    next block. Both operations are linear, so it is the same function.
+    The published code passes x and the mixer's output separately to the next block, which adds them after drop path and
+    rotation. Both operations are linear, so the function is the same.
     """
 
     def __init__(self, width: int, mixer: nn.Module, drop_path: float, rotary: bool):
@@ -77,55 +53,59 @@ class IsotropicBlock(nn.Module):
 
 
 class IsotropicBackbone(Classifier):
-    """Patches with learned positions, one block per mixer, norm and head. Takes float images of one patch or more;
-    sides that are no whole number of patches are filled with zeros below and to the right.
+    """Patches with learned positions, then one block per mixer. Takes float images (b, in_chans, H, W) of at least one
+    patch; incomplete patches are padded with zeros below and to the right.
 
-    A class token, if there is one, stands in the middle of the sequence.
+    The class token, if the network has one, is in the middle of the sequence. A subclass defines `config_class`,
+    `build_mixers` and the two flags.
     """
 
-    undecayed = ("pos_embed", "cls_token")
+    config: IsotropicConfig
+    has_class_token: bool
+    rotary: bool
+    no_decay_suffixes = ("pos_embed", "cls_token")
 
-    def __init__(
-        self,
-        config: IsotropicConfig,
-        mixers: Sequence[DirectionalMixer],
-        class_token: bool,
-        rotary: bool,
-        num_classes: int,
-        in_chans: int,
-        global_pool: str,
-        drop_rate: float,
-        drop_path_rate: float,
-    ):
-        super().__init__(in_chans)
-        self.config = config
-        self.grad_checkpointing = False
-        self.num_features = self.head_hidden_size = width = config.width
-        self.num_prefix_tokens = 0  # timm cuts so many off the front of the sequence; ours stands in the middle
-        self.pools = ("token", *Classifier.pools) if class_token else Classifier.pools
-        self.patch_embed = nn.Conv2d(in_chans, width, config.patch_size, config.patch_size)
-        self.cls_token = nn.Parameter(torch.empty(1, 1, width)) if class_token else None
-        tokens = config.grid[0] * config.grid[1] + class_token
+    def build_mixers(self) -> Sequence[DirectionalMixer]:
+        """Return one mixer per block."""
+        raise NotImplementedError
+
+    def build_layers(self, drop_path_rate: float) -> None:
+        config, width = self.config, self.config.width
+        mixers = self.build_mixers()
+        self.num_features = self.head_hidden_size = width
+        self.num_prefix_tokens = 0  # timm cuts this many tokens off the front; the class token is not there
+        self.patch_embed = nn.Conv2d(self.in_chans, width, config.patch_size, config.patch_size)
+        self.cls_token = nn.Parameter(torch.empty(1, 1, width)) if self.has_class_token else None
+        tokens = config.grid[0] * config.grid[1] + self.has_class_token
         self.pos_embed = nn.Parameter(torch.empty(1, tokens, width))  # in the order of the sequence
         rates = torch.linspace(0, drop_path_rate, len(mixers), device="cpu").tolist()
         self.blocks = nn.ModuleList(
-            IsotropicBlock(width, mixer, rate, rotary) for mixer, rate in zip(mixers, rates, strict=True)
+            IsotropicBlock(width, mixer, rate, self.rotary) for mixer, rate in zip(mixers, rates, strict=True)
         )
         self.feature_info = [
             {"num_chs": width, "reduction": config.patch_size, "module": f"blocks.{i}"} for i in range(len(mixers))
         ]
         self.norm = StreamNorm(width)
-        self.head_drop = nn.Dropout(drop_rate)
-        self.reset_classifier(num_classes, global_pool)
-        self._reset_parameters(mixers)
 
-    def _reset_parameters(self, mixers: Sequence[DirectionalMixer]) -> None:
+    def reset_parameters(self) -> None:
         for table in (self.pos_embed, self.cls_token):
             if table is not None:
                 nn.init.trunc_normal_(table, std=0.02)
-        for mixer in mixers:
-            bound = (mixer.out_proj.in_features * len(mixers)) ** -0.5  # torch's own, over √depth
-            nn.init.uniform_(mixer.out_proj.weight, -bound, bound)
+        blocks: list[Any] = list(self.blocks)
+        for block in blocks:
+            projection = block.mixer.out_proj
+            bound = (projection.in_features * len(blocks)) ** -0.5  # torch's own bound, divided by √depth
+            nn.init.uniform_(projection.weight, -bound, bound)
+
+    def convert_checkpoint(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
+        raise NotImplementedError
+
+    def _convert(self, state: dict[str, Tensor], rules: Sequence[Rule], drop: str | None = None) -> dict[str, Tensor]:
+        """Rename the keys, add the axis of parameter sets and resample the position table."""
+        state = reshape_tensors(rename_keys(state, rules, drop), self, r".*\.s6\.\w+")
+        if "pos_embed" in state:
+            state["pos_embed"] = fit_positions(state["pos_embed"], self.has_class_token, self.config.grid)
+        return state
 
     # -- from pixels to logits ------------------------------------------------------------------------------------
 
@@ -133,42 +113,39 @@ class IsotropicBackbone(Classifier):
         return self.forward_head(self.forward_features(images))
 
     def forward_features(self, images: Float[Tensor, "b rgb H W"]) -> Float[Tensor, "b s c"]:
-        """All tokens, normalized, in the order of the sequence."""
-        return self.norm(self._stream(images)[0])
+        """Return all tokens, normalized, in the order of the sequence."""
+        return self.norm(self._run_blocks(images)[0])
 
-    def forward_head(self, x: Float[Tensor, "b s c"], pre_logits: bool = False) -> Tensor:
-        class_token, patches = apart(x, self.cls_token is not None)
-        if self.global_pool == "token":
-            x = class_token[:, 0]
-        elif self.global_pool == "avg":
-            x = patches.mean(1)
-        elif self.global_pool == "max":
-            x = patches.amax(1)
-        x = self.head_drop(x)
-        return x if pre_logits else self.head(x)
+    def pool(self, x: Float[Tensor, "b s c"]) -> Tensor:
+        """Pool over the patches, or return the class token, as `global_pool` says."""
+        if not self.global_pool:
+            return x
+        class_token, patches = split_class_token(x, self.has_class_token)
+        return class_token[:, 0] if self.global_pool == "token" else super().pool(patches)
 
-    def embed(self, images: Float[Tensor, "b rgb H W"]) -> tuple[Float[Tensor, "b s c"], GridSize]:
+    def tokenize(self, images: Float[Tensor, "b rgb H W"]) -> tuple[Float[Tensor, "b s c"], GridSize]:
+        """Return the sequence that enters the first block, and the grid of its patches."""
         check_images(images, self.in_chans, self.config.patch_size)
         missing_rows, missing_columns = (missing(side, self.config.patch_size) for side in images.shape[-2:])
         maps = self.patch_embed(F.pad(images, (0, missing_columns, 0, missing_rows)))
         grid = (maps.shape[-2], maps.shape[-1])
         x = maps.flatten(2).mT
         if self.cls_token is not None:
-            x = joined(self.cls_token.expand(x.shape[0], -1, -1), x)
-        x = x + resampled(self.pos_embed, self.cls_token is not None, self.config.grid, grid)
+            x = insert_class_token(self.cls_token.expand(x.shape[0], -1, -1), x)
+        x = x + resample_positions(self.pos_embed, self.has_class_token, self.config.grid, grid)
         return x.to(torch.promote_types(x.dtype, torch.float32)), grid
 
-    def _stream(
-        self, images: Tensor, blocks: int | None = None, keep: Collection[int] = ()
+    def _run_blocks(
+        self, images: Tensor, count: int | None = None, chosen: Collection[int] = ()
     ) -> tuple[Float[Tensor, "b s c"], dict[int, Tensor], GridSize]:
-        """The tokens after so many blocks, and those after the blocks to keep."""
-        x, grid = self.embed(images)
-        kept = {}
-        for i, block in enumerate(self.blocks[:blocks]):
+        """Return the tokens after the first `count` blocks, the tokens after each chosen block, and the grid."""
+        x, grid = self.tokenize(images)
+        outputs = {}
+        for i, block in enumerate(self.blocks[:count]):
             x = checkpoint(block, x, grid, use_reentrant=False) if self.grad_checkpointing else block(x, grid)
-            if i in keep:
-                kept[i] = x
-        return x, kept, grid
+            if i in chosen:
+                outputs[i] = x
+        return x, outputs, grid
 
     # -- the rest of timm's contract ------------------------------------------------------------------------------
 
@@ -182,41 +159,45 @@ class IsotropicBackbone(Classifier):
         output_fmt: str = "NCHW",
         intermediates_only: bool = False,
     ):
-        """Maps (b, c, h, w), or patches (b, l, c) for "NLC", after the chosen blocks, all through the final norm if
-        `norm`. With `return_prefix_tokens` each comes in a pair with its class token, if the network has one."""
+        """Return maps (b, c, h, w), or patches (b, l, c) for "NLC", after the chosen blocks.
+
+        `norm` applies the final norm to all of them. With `return_prefix_tokens`, a network with a class token returns
+        pairs of maps and class token.
+        """
         if output_fmt not in ("NCHW", "NLC"):
             raise ValueError(f"expected output_fmt 'NCHW' or 'NLC', got {output_fmt!r}")
-        wanted, last = feature_take_indices(len(self.blocks), indices)
-        final, kept, grid = self._stream(x, last + 1 if stop_early else None, wanted)
-        pairs = [apart(self.norm(kept[i]) if norm else kept[i], self.cls_token is not None) for i in wanted]
+        chosen, last = feature_take_indices(len(self.blocks), indices)
+        final, outputs, grid = self._run_blocks(x, last + 1 if stop_early else None, chosen)
+        chosen_tokens = [self.norm(outputs[i]) if norm else outputs[i] for i in chosen]
+        pairs = [split_class_token(tokens, self.has_class_token) for tokens in chosen_tokens]
         intermediates: list = [patches for _, patches in pairs]
         if output_fmt == "NCHW":
             intermediates = [patches.mT.unflatten(2, grid) for patches in intermediates]
-        if return_prefix_tokens and self.cls_token is not None:
-            intermediates = [(m, class_token) for m, (class_token, _) in zip(intermediates, pairs, strict=True)]
+        if return_prefix_tokens and self.has_class_token:
+            intermediates = [(maps, class_token) for maps, (class_token, _) in zip(intermediates, pairs, strict=True)]
         return intermediates if intermediates_only else (self.norm(final), intermediates)
 
     def prune_intermediate_layers(
         self, indices: int | list[int] = 1, prune_norm: bool = False, prune_head: bool = True
     ) -> list[int]:
-        """Drop what the chosen feature maps do not need."""
-        wanted, last = feature_take_indices(len(self.blocks), indices)
+        """Remove the layers that the chosen feature maps do not need."""
+        chosen, last = feature_take_indices(len(self.blocks), indices)
         self.blocks = self.blocks[: last + 1]
         if prune_norm:
             self.norm = nn.Identity()
         if prune_head:
             self.reset_classifier(0, "")
-        return wanted
+        return chosen
 
     def group_matcher(self, coarse: bool = False) -> dict:
+        """Return the patterns by which timm groups parameters by depth."""
         return {
             "stem": r"^(?:cls_token|pos_embed|patch_embed)",
             "blocks": [(r"^blocks\.(\d+)", None), (r"^norm", (99999,))],
         }
 
 
-_STACKED = r".*\.s6\.\w+"  # what released checkpoints have without our leading axis of parameter sets
-_DIRECTION = {
+_RELEASED_PARAMETERS = {
     "conv1d.weight": "conv.weight",
     "conv1d.bias": "conv.bias",
     "x_proj.weight": "s6.x_proj",
@@ -227,29 +208,21 @@ _DIRECTION = {
 }
 
 
-def released_rules(suffix: str, direction: Callable[[str], int]) -> list[Rule]:
-    """The names of released checkpoints. `suffix` matches the mark of a direction in the names of its parameters; from
-    what its group matched, `direction` tells which one it is."""
+def block_rules(suffix: str, direction: Callable[[str], int]) -> list[Rule]:
+    """Return the rules that rename a released Vim or LocalVim checkpoint.
 
-    def rule(theirs: str, ours: str) -> Rule:
-        module, dot, kind = theirs.partition(".")
+    Released parameters of a direction carry a suffix, as in `conv1d_b.weight`. `suffix` is a pattern with one group
+    that matches it; `direction` converts the text of the group to the index of the direction.
+    """
+
+    def rule(released: str, name: str) -> Rule:
+        module, dot, kind = released.partition(".")
         pattern = rf"layers\.(\d+)\.mixer\.{module}{suffix}{re.escape(dot + kind)}"
-        return pattern, lambda m: f"blocks.{m[1]}.mixer.directions.{direction(m[2])}.{ours}"
+        return pattern, lambda m: f"blocks.{m[1]}.mixer.directions.{direction(m[2])}.{name}"
 
     return [
-        *(rule(theirs, ours) for theirs, ours in _DIRECTION.items()),
+        *(rule(released, name) for released, name in _RELEASED_PARAMETERS.items()),
         (r"layers\.(\d+)\.(norm\.weight|mixer\.(?:in|out)_proj\.weight)", r"blocks.\1.\2"),
         (r"patch_embed\.proj\.(.*)", r"patch_embed.\1"),
         (r"norm_f\.weight", "norm.weight"),
     ]
-
-
-def convert_isotropic(
-    state: dict[str, Tensor], model: nn.Module, rules: Sequence[Rule], dropped: str | None = None
-) -> dict[str, Tensor]:
-    """A released checkpoint under our names, its positions resampled to the model's grid."""
-    assert isinstance(model, IsotropicBackbone)
-    state = reshaped(renamed(state, rules, dropped), model, _STACKED)
-    if "pos_embed" in state:
-        state["pos_embed"] = fitted(state["pos_embed"], model.cls_token is not None, model.config.grid)
-    return state

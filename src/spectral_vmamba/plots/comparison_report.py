@@ -1,4 +1,4 @@
-"""Classifiers side by side, upright and turned: figures, and one HTML file that holds them."""
+"""Compare classifiers on upright and rotated images: figures, and one HTML report that embeds them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,15 +8,20 @@ from matplotlib.figure import Figure
 from spectral_vmamba.metrics.classification import Scores
 from spectral_vmamba.metrics.environment import measure_environment
 from spectral_vmamba.metrics.rotation import Sweep
-from spectral_vmamba.plots.html_report import Section, as_html
+from spectral_vmamba.metrics.traversal_gap import TraversalPair
+from spectral_vmamba.plots.html_report import Section, format_html
 from spectral_vmamba.plots.rotation_plots import plot_polar, plot_sweeps
 from spectral_vmamba.plots.training_plots import LearningCurve, plot_confusion, plot_learning
+from spectral_vmamba.plots.traversal_plots import plot_traversals
 
 
 @dataclass(frozen=True)
-class Subject:
-    """One classifier and all that was measured of it. `sweeps` begin with the one to draw around the circle; `flips`
-    and `max_change` are over all quarter turns of all images."""
+class MeasuredClassifier:
+    """One classifier and its measurements.
+
+    The first of `sweeps` is also plotted around the circle. `flips` and `max_change` are over all quarter turns of all
+    images.
+    """
 
     label: str
     classes: tuple[str, ...]
@@ -26,7 +31,8 @@ class Subject:
     flips: int
     max_change: float
 
-    def in_words(self) -> str:
+    def summarize(self) -> str:
+        """Return accuracies, flips and the worst angle as one line."""
         sweep = self.sweeps[0]
         quarters = "/".join(f"{point.accuracy:.1%}" for point in sweep.quarters)
         return (
@@ -35,64 +41,86 @@ class Subject:
         )
 
 
-def comparison_report(
-    subjects: Sequence[Subject],
+def make_comparison_report(
+    classifiers: Sequence[MeasuredClassifier],
     title: str,
     introduction: str,
-    traversals: Mapping[str, Figure],
+    traversals: Mapping[str, Sequence[TraversalPair]],
     reproduce: str,
     seconds: float,
 ) -> tuple[dict[str, Figure], str]:
-    """Figures by name, and the report."""
-    fills = [sweep.fill for sweep in subjects[0].sweeps]
-    by_fill = {fill: [s for subject in subjects for s in subject.sweeps if s.fill == fill] for fill in fills}
-    sweeps = {f"rotations_{fill}": plot_sweeps(some, f"Turned, corners: {fill}") for fill, some in by_fill.items()}
+    """Return the figures by name, and the HTML report that embeds them.
+
+    `traversals` maps a figure name, `traversal_ANGLE`, to the images to plot. `reproduce` is the command that makes the
+    report again; `seconds` is how long it took.
+    """
+    fills = [sweep.fill for sweep in classifiers[0].sweeps]
+    by_fill = {fill: [sweep for each in classifiers for sweep in each.sweeps if sweep.fill == fill] for fill in fills}
+    sweeps = {
+        f"rotations_{fill}": plot_sweeps(group, f"Rotated images, corners: {fill}") for fill, group in by_fill.items()
+    }
     polar = plot_polar(by_fill[fills[0]])
-    learning = plot_learning({subject.label: subject.curve for subject in subjects})
-    confusions = {f"confusion_{i}": _confusion(subject) for i, subject in enumerate(subjects)}
+    learning = plot_learning({classifier.label: classifier.curve for classifier in classifiers})
+    confusions = {f"confusion_{i}": _confusion(classifier) for i, classifier in enumerate(classifiers)}
+    visits = {name: plot_traversals(pairs) for name, pairs in traversals.items()}
     sections = [
         Section(
-            "In short",
-            table=_table(subjects),
-            figures=[(polar, f"Accuracy of every angle, corners {fills[0]}; the circle's edge is 100 %.")],
+            "Summary",
+            table=_table(classifiers),
+            figures=[(polar, f"Accuracy at every angle, corners: {fills[0]}. The edge of the circle is 100 %.")],
         ),
         Section(
-            "Angle by angle",
-            ["Quarter turns are exact, other angles bilinear. The disk shows only the inscribed circle at any angle."],
-            figures=[(figure, "Left: accuracy. Right: same answer as unturned.") for figure in sweeps.values()],
-        ),
-        Section("Learning", figures=[(learning, "By epoch; validation accuracy is of upright images.")]),
-        Section(
-            "What is taken for what",
-            figures=[(figure, subjects[i].label) for i, figure in enumerate(confusions.values())],
-        ),
-        Section(
-            "Why: the visiting orders turn with the image",
+            "Accuracy by angle",
             [
-                "Each row is a photograph as it is and turned; colors tell when a patch is visited along each "
-                "eigenvector of the similarity graph. At quarter turns the orders are the same, patch by patch."
+                "Quarter turns are exact, other angles bilinear. With the fill “disk”, only the inscribed circle is "
+                "visible at every angle."
             ],
-            figures=[(figure, f"Visiting orders, {name.replace('_', ' at ')}°") for name, figure in traversals.items()],
+            figures=[(figure, "Left: accuracy. Right: same prediction as upright.") for figure in sweeps.values()],
+        ),
+        Section("Training", figures=[(learning, "Loss and validation accuracy per epoch, on upright images.")]),
+        Section(
+            "Confusion matrices",
+            figures=[(figure, classifiers[i].label) for i, figure in enumerate(confusions.values())],
+        ),
+        Section(
+            "Visiting orders rotate with the image",
+            [
+                "Each pair of rows shows a photograph, upright and rotated. Colors show when each patch is visited "
+                "along each eigenvector of the similarity graph. At quarter turns the orders are the same, patch by "
+                "patch."
+            ],
+            figures=[
+                (figure, f"Visiting orders at {name.removeprefix('traversal_')}°") for name, figure in visits.items()
+            ],
         ),
         Section("How to reproduce", _facts(seconds), code=reproduce),
     ]
-    figures = {"polar": polar, **sweeps, "learning": learning, **confusions, **traversals}
-    return figures, as_html(title, introduction, sections)
+    figures = {"polar": polar, **sweeps, "learning": learning, **confusions, **visits}
+    return figures, format_html(title, introduction, sections)
 
 
-def _confusion(subject: Subject) -> Figure:
-    return plot_confusion(subject.scores, subject.classes, f"{subject.label}, upright")
+def _confusion(classifier: MeasuredClassifier) -> Figure:
+    return plot_confusion(classifier.scores, classifier.classes, f"{classifier.label}, upright")
 
 
-def _table(subjects: Sequence[Subject]) -> list[list[str]]:
+def _table(classifiers: Sequence[MeasuredClassifier]) -> list[list[str]]:
     rows = [
-        ["", "corners", "upright", "90/180/270°", "flips there", "largest change of p", "mean of angles", "worst angle"]
+        [
+            "",
+            "corners",
+            "upright",
+            "90/180/270°",
+            "flips at quarter turns",
+            "largest change of a probability",
+            "mean over angles",
+            "worst angle",
+        ]
     ]
-    for subject in subjects:
-        for sweep in subject.sweeps:
+    for classifier in classifiers:
+        for sweep in classifier.sweeps:
             rows.append(
                 [
-                    subject.label,
+                    classifier.label,
                     sweep.fill,
                     f"{sweep.upright.accuracy:.1%}",
                     " / ".join(f"{point.accuracy:.1%}" for point in sweep.quarters),
@@ -111,5 +139,5 @@ def _facts(seconds: float) -> list[str]:
     return [
         f"spectral-vmamba {environment.version}, Python {environment.python}, {environment.machine}, "
         f"{environment.threads} threads, accelerator: {environment.accelerator}. {packages}.",
-        f"Everything together took {seconds:.0f} s.",
+        f"This report took {seconds:.0f} s.",
     ]

@@ -1,4 +1,4 @@
-"""A report in one file: text, tables and images, nothing to load from elsewhere."""
+"""HTML reports in one self-contained file: text, tables, embedded figures and code."""
 
 import base64
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ pre { background: #f5f5f5; padding: .8rem; overflow-x: auto; } .note { color: #6
 
 @dataclass(frozen=True)
 class Section:
-    """A heading, then paragraphs, a table (its first row names the columns), images with their captions, and code."""
+    """A heading, paragraphs, a table (the first row has the column names), figures with captions, and code."""
 
     title: str
     paragraphs: Sequence[str] = ()
@@ -29,8 +29,9 @@ class Section:
     code: str = ""
 
 
-def as_html(title: str, introduction: str, sections: Sequence[Section]) -> str:
-    body = "\n".join(_section(section) for section in sections)
+def format_html(title: str, introduction: str, sections: Sequence[Section]) -> str:
+    """Return the report as one HTML page. All text is escaped; figures are embedded as PNG."""
+    body = "\n".join(_format_section(section) for section in sections)
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -39,25 +40,27 @@ def as_html(title: str, introduction: str, sections: Sequence[Section]) -> str:
     )
 
 
-def _section(section: Section) -> str:
+def _format_section(section: Section) -> str:
     parts = [f"<h2>{escape(section.title)}</h2>"]
     parts += [f"<p>{escape(text)}</p>" for text in section.paragraphs]
     if section.table:
         heading, *rows = section.table
-        parts.append("<table>" + _row(heading, "th") + "".join(_row(row, "td") for row in rows) + "</table>")
+        parts.append(
+            "<table>" + _format_row(heading, "th") + "".join(_format_row(row, "td") for row in rows) + "</table>"
+        )
     for figure, caption in section.figures:
-        parts.append(f'<p><img alt="{escape(caption)}" src="data:image/png;base64,{_png(figure)}"></p>')
+        parts.append(f'<p><img alt="{escape(caption)}" src="data:image/png;base64,{_encode_png(figure)}"></p>')
         parts.append(f'<p class="note">{escape(caption)}</p>')
     if section.code:
         parts.append(f"<pre>{escape(section.code)}</pre>")
     return "\n".join(parts)
 
 
-def _row(cells: Sequence[str], tag: str) -> str:
+def _format_row(cells: Sequence[str], tag: str) -> str:
     return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
 
 
-def _png(figure: Figure) -> str:
+def _encode_png(figure: Figure) -> str:
     stream = BytesIO()
     figure.savefig(stream, format="png", dpi=100)
     return base64.b64encode(stream.getvalue()).decode()

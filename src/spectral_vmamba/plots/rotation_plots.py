@@ -1,4 +1,4 @@
-"""Drawing what turning does: over the angle, and around the circle."""
+"""Plot accuracy and agreement over the rotation angle."""
 
 from collections.abc import Sequence
 
@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 from spectral_vmamba.metrics.rotation import Sweep
 
 
-def plot_sweeps(sweeps: Sequence[Sweep], title: str = "What turning the images does") -> Figure:
-    """Accuracy and agreement with the unturned prediction, a line for every model and fill."""
+def plot_sweeps(sweeps: Sequence[Sweep], title: str = "Effect of rotating the images") -> Figure:
+    """Plot accuracy and agreement with the upright prediction, one line per sweep."""
     figure = Figure(figsize=(11, 4.8), layout="constrained")
     accuracy, agreement = figure.subplots(1, 2, sharey=True)
     for sweep in sweeps:
@@ -18,10 +18,10 @@ def plot_sweeps(sweeps: Sequence[Sweep], title: str = "What turning the images d
         label = _label(sweep, sweeps)
         accuracy.plot(angles, [100 * point.accuracy for point in points], marker="o", markersize=3.5, label=label)
         agreement.plot(angles, [100 * point.agreement for point in points], marker="o", markersize=3.5)
-    for axis, what in ((accuracy, "accuracy [%]"), (agreement, "same prediction as unturned [%]")):
+    for axis, label in ((accuracy, "accuracy [%]"), (agreement, "same prediction as upright [%]")):
         axis.set_xticks(range(0, 361, 45))
-        axis.set_xlabel("turn of the image [degrees]")
-        axis.set_ylabel(what)
+        axis.set_xlabel("rotation [degrees]")
+        axis.set_ylabel(label)
         axis.set_ylim(0, 102)
         axis.tick_params(labelleft=True)
         axis.grid(alpha=0.3)
@@ -30,7 +30,8 @@ def plot_sweeps(sweeps: Sequence[Sweep], title: str = "What turning the images d
     return figure
 
 
-def plot_polar(sweeps: Sequence[Sweep], title: str = "Accuracy around the circle [%]") -> Figure:
+def plot_polar(sweeps: Sequence[Sweep], title: str = "Accuracy by rotation angle [%]") -> Figure:
+    """Plot accuracy around the circle, one line per sweep; the edge is 100 %."""
     figure = Figure(figsize=(6.4, 6.2), layout="constrained")
     axis = figure.add_subplot(projection="polar")
     for sweep in sweeps:
@@ -46,4 +47,5 @@ def plot_polar(sweeps: Sequence[Sweep], title: str = "Accuracy around the circle
 
 
 def _label(sweep: Sweep, sweeps: Sequence[Sweep]) -> str:
+    """The name of the sweep, with its fill if the sweeps differ in it."""
     return sweep.name if len({each.fill for each in sweeps}) == 1 else f"{sweep.name}, {sweep.fill}"

@@ -1,4 +1,4 @@
-"""Everything that `embed` is decided by."""
+"""All settings of `embed`."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,35 +8,39 @@ Format = Literal["parquet", "npy"]
 
 @dataclass(frozen=True)
 class EmbedConfig:
-    """One collection of images, embedded."""
+    """Settings for embedding the images of one source.
+
+    >>> EmbedConfig(source="photos/", output="photos.vectors").format
+    'parquet'
+    """
 
     source: str
-    """images: a folder (at any depth), a .txt with a path a line, a .csv of path,label, a .npz pack, `digits`, or a
-    data set's name: torch/…, hfds/…, wds/SHARDS"""
+    """images: a folder (at any depth), a .txt with one path per line, a .csv of path,label, a .npz pack, `digits`, or
+    the name of a dataset: torch/…, hfds/…, wds/SHARDS"""
     output: str
-    """folder for the vectors; a run that was stopped goes on in it"""
+    """output folder for the vectors; an interrupted run resumes in it"""
     checkpoint: str | None = None
-    """a run of `spectral-vmamba train`, or its checkpoint; without one, the pretrained stem of --model speaks alone"""
+    """run of `spectral-vmamba train`, or its checkpoint; defaults to the pretrained stem of --model"""
     model: str = "spectral_vmamba_lite"
-    """a network with a pretrained stem, where no checkpoint is given"""
+    """model with a pretrained stem; ignored with a checkpoint"""
     format: Format = "parquet"
     """parquet: part-00000.parquet, …; npy: vectors.npy and images.csv"""
     tokens: bool = False
-    """also keep the features of every token and its cell in the image"""
+    """also store the features of every token and its cell in the image"""
     shard_size: int = 4096
-    """images a file; what a run that goes on may have to compute again"""
+    """images per output file"""
     batch_size: int = 64
     """images read at a time"""
     workers: int | None = None
-    """local: processes that read images (0 unless given); ray: processes that embed (one a CPU unless given)"""
+    """local: processes that read images, defaults to 0; ray: processes that embed, defaults to one per CPU"""
     device: str = "cpu"
-    """where to run: cpu, cuda, …"""
+    """device of the network: cpu, cuda, …"""
     image_size: int | None = None
-    """pixels a side that the network sees; its own unless given"""
+    """image height and width in pixels; defaults to the network's"""
     engine: Literal["local", "ray"] = "local"
-    """ray: over the machines of a Ray cluster"""
+    """ray: run on a Ray cluster"""
     overwrite: bool = False
-    """begin anew in an output folder that holds other embeddings"""
+    """replace other embeddings in the output folder"""
 
     def __post_init__(self):
         for name in ("shard_size", "batch_size"):

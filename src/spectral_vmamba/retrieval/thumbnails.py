@@ -1,55 +1,67 @@
-"""Small images of what a search found, from the files or from the source that was embedded."""
+"""Thumbnails of search results, from the files or from the source that was embedded."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 from jaxtyping import UInt8
 from PIL import Image
 
-from spectral_vmamba.data.collection import open_named, read_collection
-from spectral_vmamba.inference.predictor import ImageLike, to_pil
-from spectral_vmamba.plots.contact_sheet import Tile
+from spectral_vmamba.data.decode import to_pil
+from spectral_vmamba.data.find import NamedImage
+from spectral_vmamba.data.sources import read_images
 from spectral_vmamba.retrieval.search import Hit, Index
 
 _SIDE = 160
 
 
-def found_images(index: Index, answers: Sequence[tuple[ImageLike, Sequence[Hit]]]) -> list[list[Tile]]:
-    """For each query a tile of it, then those of its hits."""
-    opened = _opener(index)
-    return [[_query(query), *(_hit(opened, hit) for hit in hits)] for query, hits in answers]
+@dataclass(frozen=True, eq=False)
+class Thumbnail:
+    """A small image, None if it is missing, with a title and the name of its file."""
+
+    image: UInt8[np.ndarray, "h w 3"] | None
+    title: str
+    name: str
 
 
-def _query(query: ImageLike) -> Tile:
-    name = query if isinstance(query, str) else getattr(query, "name", "")
-    return Tile(_small(lambda: to_pil(query)), "query", str(name))
+def make_thumbnails(index: Index, results: Sequence[tuple[NamedImage, Sequence[Hit]]]) -> list[list[Thumbnail]]:
+    """For each query its thumbnail, then those of its hits."""
+    open_image = _image_opener(index)
+    return [
+        [
+            Thumbnail(_shrink(query.open), "query", query.name),
+            *(Thumbnail(_shrink(partial(open_image, hit.file)), _title(hit), hit.file) for hit in hits),
+        ]
+        for query, hits in results
+    ]
 
 
-def _hit(opened: Callable[[str], Image.Image], hit: Hit) -> Tile:
-    label = f" {hit.label}" if hit.label else ""
-    return Tile(_small(lambda: opened(hit.file)), f"{hit.rank}: {hit.similarity:.3f}{label}", hit.file)
+def _title(hit: Hit) -> str:
+    return f"{hit.rank}: {hit.similarity:.3f}{f' {hit.label}' if hit.label else ''}"
 
 
-def _opener(index: Index) -> Callable[[str], Image.Image]:
-    root = index.facts["root"]
+def _image_opener(index: Index) -> Callable[[str], Image.Image]:
+    root = index.metadata.root
     if root is not None:
-        return lambda name: open_named(root, name)
+        return lambda name: to_pil(Path(root) / name)
     try:
-        collection = read_collection(index.facts["source"])
+        dataset = read_images(index.metadata.source)
     except (ValueError, OSError) as error:
         reason = str(error)
 
-        def missing(name: str) -> Image.Image:
+        def fail(name: str) -> Image.Image:
             raise ValueError(f"{name} is missing: {reason}")
 
-        return missing
-    numbers = collection.numbers()
-    return lambda name: collection.opener(numbers[name])
+        return fail
+    numbers = {name: i for i, name in enumerate(dataset.names)}
+    return lambda name: dataset.open(numbers[name])
 
 
-def _small(opened: Callable[[], Image.Image]) -> UInt8[np.ndarray, "h w 3"] | None:
+def _shrink(open_image: Callable[[], Image.Image]) -> UInt8[np.ndarray, "h w 3"] | None:
     try:
-        image = opened()
+        image = open_image()
     except (ValueError, OSError, LookupError):
         return None
     image.thumbnail((_SIDE, _SIDE))

@@ -1,4 +1,4 @@
-"""Putting a scan into the state that shows its errors."""
+"""Set the weights of S6 mixers so that a wrong visiting order shows."""
 
 from collections.abc import Iterable
 from typing import Any, cast
@@ -8,9 +8,10 @@ from torch import nn
 
 
 def activate_scan(model: nn.Module, x_proj_scale: float = 8.0) -> nn.Module:
-    """Make every S6 mixer of the model mix strongly, in place: Δ around softplus(0), input projections × 8.
+    """Make every S6 mixer of the model mix tokens strongly, in place, and return the model.
 
-    At Mamba's initial weights Δ is so small that a token hardly hears of the others; a wrong order then goes unnoticed.
+    Sets the bias of Δ to 0, so that Δ is near softplus(0), and scales the input projections. At Mamba's initial weights
+    Δ is so small that tokens hardly influence each other, and tests would not notice a wrong order.
     """
     with torch.no_grad():
         for module in cast(Iterable[Any], model.modules()):

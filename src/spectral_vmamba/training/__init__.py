@@ -2,8 +2,18 @@
 
 from spectral_vmamba.training.fit import FitResult, fit
 from spectral_vmamba.training.recipes import recipe
-from spectral_vmamba.training.reporting import Bars, Silent
+from spectral_vmamba.training.reporting import Reporter, SilentReporter, TerminalReporter
 from spectral_vmamba.training.step import TrainingError
 from spectral_vmamba.training.train_config import OptimizerConfig, TrainConfig
 
-__all__ = ["Bars", "FitResult", "OptimizerConfig", "Silent", "TrainConfig", "TrainingError", "fit", "recipe"]
+__all__ = [
+    "FitResult",
+    "OptimizerConfig",
+    "Reporter",
+    "SilentReporter",
+    "TerminalReporter",
+    "TrainConfig",
+    "TrainingError",
+    "fit",
+    "recipe",
+]

@@ -1,4 +1,4 @@
-"""What the processes of one job do together."""
+"""Coordination of the processes of one job."""
 
 from typing import Any
 
@@ -7,20 +7,20 @@ import torch.distributed
 from torch.nn.parallel import DistributedDataParallel
 
 
-def keep_group(wrapped: Any) -> None:
-    """Let the process group outlive what DDP makes of a model.
+def keep_process_group_alive(wrapped: Any) -> None:
+    """Let the process group outlive DDP's reducer.
 
-    When DDP's reducer drops the last reference to the group, it waits, holding the GIL, for gloo's threads to end,
-    and these may be waiting for the GIL (pytorch/pytorch#56297). An attribute dies after those that were set before
-    it, and Python's own reference to a group lets go of the GIL.
+    When the reducer drops the last reference to the group, it waits for gloo's threads to end while it holds the GIL,
+    and these may be waiting for the GIL (pytorch/pytorch#56297). Attributes are released in the order in which they
+    were set, and Python's own reference to a group releases the GIL.
     """
     if isinstance(wrapped, DistributedDataParallel):
-        vars(wrapped)["kept_group"] = torch.distributed.group.WORLD
+        vars(wrapped)["_process_group_reference"] = torch.distributed.group.WORLD
 
 
-def any_process(accelerator: Any, *facts: bool) -> list[bool]:
-    """Which of the facts hold in any process: what depends on clocks and signals must be the same decision in all."""
+def any_process(accelerator: Any, *flags: bool) -> list[bool]:
+    """Which flags are set in any process. Decisions that depend on clocks and signals must be the same in all."""
     if accelerator.num_processes == 1:
-        return list(facts)
-    counts = torch.tensor(facts, dtype=torch.float32, device=accelerator.device)
+        return list(flags)
+    counts = torch.tensor(flags, dtype=torch.float32, device=accelerator.device)
     return [count > 0 for count in accelerator.reduce(counts, "sum").tolist()]

@@ -1,4 +1,4 @@
-"""What a run learns from and is validated on, batch by batch: pixels, or what a cache keeps of them."""
+"""Batches for training and validation: of pixels, or of cached features."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -10,41 +10,45 @@ from torch import Tensor, nn
 
 from spectral_vmamba.data.dataset import ImageDataset
 from spectral_vmamba.data.decode import normalize
-from spectral_vmamba.data.loader import Batch, Key, RandomViews, load
-from spectral_vmamba.data.seeding import generators_kept
+from spectral_vmamba.data.loader import Batch, TrainSamples, eval_batches, load_batches, no_readable_image
+from spectral_vmamba.data.order import ViewIndex
+from spectral_vmamba.data.seeding import preserve_generators
 from spectral_vmamba.data.transforms import Preprocessing
+from spectral_vmamba.data.unreadable import ReadError
 from spectral_vmamba.features import (
     CachedDataset,
-    FeatureCache,
-    TokenBatch,
+    FeatureStore,
+    ViewRequest,
     augmented_views,
-    cache_root,
+    default_cache_folder,
+    eval_view,
     fill,
     frozen_tokenizer,
-    open_cache,
-    plain_view,
-    request_views,
+    open_store,
 )
-from spectral_vmamba.inference.logits import pixel_batches
 from spectral_vmamba.models.tokens import Tokens
 from spectral_vmamba.training.reporting import Reporter
 from spectral_vmamba.training.train_config import TrainConfig
 
-_FEW = 500  # images that are read sooner than processes have started to read them
+_FEW_IMAGES = 500  # reading these takes less time than starting worker processes
 
 
 class Feed(Protocol):
-    def training(self, parts: Iterable[list[Key]]) -> Iterator[Batch | TokenBatch]: ...
+    """A source of batches, and how to make the model's input from one."""
 
-    def validation(self, batch: int, mine: int, of: int) -> Iterable[Batch | TokenBatch]: ...
+    def train_batches(self, micro_batches: Iterable[list[ViewIndex]]) -> Iterator[Batch]: ...
 
-    def inputs(self, batch: Any) -> Any:
-        """What the model takes of a batch of this feed, on its device."""
+    def val_batches(self, batch_size: int, rank: int, world_size: int) -> Iterator[Batch]: ...
+
+    def prepare(self, batch: Batch) -> Any:
+        """The model's input, on its device."""
         ...
 
 
 @dataclass(frozen=True)
 class PixelFeed:
+    """Reads, decodes and augments images."""
+
     config: TrainConfig
     train: ImageDataset
     val: ImageDataset
@@ -52,77 +56,78 @@ class PixelFeed:
     device: torch.device
     workers: int
 
-    def training(self, parts: Iterable[list[Key]]) -> Iterator[Batch]:
-        config = self.config
-        views = RandomViews(self.train, config.augment.view(self.preprocessing), config.seed, config.kept_views)
-        return iter(load(views, parts, self.workers, pin_memory=self.device.type == "cuda"))
+    def train_batches(self, micro_batches: Iterable[list[ViewIndex]]) -> Iterator[Batch]:
+        transform = self.config.augment.train_transform(self.preprocessing)
+        samples = TrainSamples(self.train, transform, self.config.seed, self.config.view_count)
+        return load_batches(samples, micro_batches, self.workers, pin_memory=self.device.type == "cuda")
 
-    def validation(self, batch: int, mine: int, of: int) -> Iterable[Batch]:
-        workers = self.workers if len(self.val) > _FEW else 0
-        return pixel_batches(self.val, self.preprocessing, batch, workers, mine, of)
+    def val_batches(self, batch_size: int, rank: int, world_size: int) -> Iterator[Batch]:
+        workers = self.workers if len(self.val) > _FEW_IMAGES else 0
+        return eval_batches(self.val, self.preprocessing.eval_transform(), batch_size, workers, rank, world_size)
 
-    def inputs(self, batch: Batch) -> Float[Tensor, "b 3 H W"]:
-        pixels = batch.views.to(self.device, non_blocking=True)
+    def prepare(self, batch: Batch) -> Float[Tensor, "b 3 H W"]:
+        pixels = batch.inputs.to(self.device, non_blocking=True)
         return normalize(pixels, self.preprocessing.mean, self.preprocessing.std)
 
 
 @dataclass(frozen=True)
-class CacheFeed:
+class CachedFeed:
+    """Looks up cached features."""
+
     train: CachedDataset
     val: CachedDataset
     device: torch.device
 
-    def training(self, parts: Iterable[list[Key]]) -> Iterator[TokenBatch]:
+    def train_batches(self, micro_batches: Iterable[list[ViewIndex]]) -> Iterator[Batch]:
         views = self.train.rows.shape[1]
-        for keys in parts:
-            found = [self._readable(key.image) for key in keys]
-            broken = [i for _, skipped in found for i in skipped]
-            yield self.train.batch([i for i, _ in found], [key.epoch % views for key in keys], broken)
+        for keys in micro_batches:
+            chosen = [self._next_readable(key.image) for key in keys]
+            skipped = [error for _, errors in chosen for error in errors]
+            yield self.train.batch([i for i, _ in chosen], [key.epoch % views for key in keys], skipped)
 
-    def validation(self, batch: int, mine: int, of: int) -> Iterator[TokenBatch]:
-        return self.val.batches(batch, mine, of)
+    def val_batches(self, batch_size: int, rank: int, world_size: int) -> Iterator[Batch]:
+        return self.val.batches(batch_size, rank, world_size)
 
-    def inputs(self, batch: TokenBatch) -> Tokens:
-        return batch.tokens_on(self.device)
+    def prepare(self, batch: Batch) -> Tokens:
+        return batch.inputs.to(self.device)
 
-    def _readable(self, wanted: int) -> tuple[int, list[int]]:
-        """The image, or the next that can be read, as `RandomViews` has it; and those that could not be read."""
-        images = len(self.train.images)
-        skipped: list[int] = []
-        for further in range(images):
-            i = (wanted + further) % images
-            if self.train.has(i):
-                return i, skipped
-            skipped.append(i)
-        raise ValueError(f"none of the {images} images can be read, {self.train.images.names[0]} for one")
+    def _next_readable(self, i: int) -> tuple[int, list[ReadError]]:
+        """The image, or the next readable one as in `TrainSamples`, and the unreadable ones before it."""
+        count, skipped = len(self.train.dataset), []
+        for offset in range(count):
+            candidate = (i + offset) % count
+            if candidate not in self.train.unreadable:
+                return candidate, skipped
+            skipped.append(self.train.unreadable[candidate])
+        raise no_readable_image(self.train.dataset)
 
 
-def cache_feed(
+def make_cached_feed(
     config: TrainConfig,
     model: nn.Module,
     pixels: PixelFeed,
     reporter: Reporter,
-    mine: int,
-    of: int,
+    rank: int,
+    world_size: int,
     wait: Callable[[], None],
-) -> CacheFeed:
-    """Fills the cache, every process its share of it."""
-    preprocessing, root = pixels.preprocessing, cache_root(config.cache_folder)
-    cache = open_cache(
-        root, frozen_tokenizer(model), preprocessing, config.cache_precision, reporter.note, reporter.track
+) -> CachedFeed:
+    """Fill the feature cache, each process its share, and return a feed of it. `wait` is a barrier."""
+    preprocessing, folder = pixels.preprocessing, default_cache_folder(config.cache_folder)
+    store = open_store(
+        folder, frozen_tokenizer(model), preprocessing, config.cache_precision, reporter.note, reporter.track
     )
-    train = request_views(pixels.train, augmented_views(config.augment, preprocessing, config.kept_views), cache)
-    val = request_views(pixels.val, plain_view(preprocessing), cache)
-    with generators_kept():  # views draw from them
-        fill(cache, (train, val), pixels.workers, mine, of)
-    _meet(cache, of, wait)
-    cache.order((*train.all_keys(), *val.all_keys()), mine, of)
-    _meet(cache, of, wait)
-    return CacheFeed(CachedDataset.of(cache, train), CachedDataset.of(cache, val), pixels.device)
+    train = ViewRequest(pixels.train, augmented_views(config.augment, preprocessing, config.view_count))
+    val = ViewRequest(pixels.val, eval_view(preprocessing))
+    with preserve_generators():  # views draw from them
+        fill(store, (train, val), pixels.workers, rank, world_size)
+    _synchronize(store, world_size, wait)
+    store.compute_orders((*train.all_keys(), *val.all_keys()), rank, world_size)
+    _synchronize(store, world_size, wait)
+    return CachedFeed(CachedDataset.from_request(store, train), CachedDataset.from_request(store, val), pixels.device)
 
 
-def _meet(cache: FeatureCache, processes: int, wait: Callable[[], None]) -> None:
-    """All have written, then all see it."""
-    if processes > 1:
+def _synchronize(store: FeatureStore, world_size: int, wait: Callable[[], None]) -> None:
+    """Wait until all processes have written, then load what they wrote."""
+    if world_size > 1:
         wait()
-        cache.refresh()
+        store.refresh()

@@ -1,33 +1,46 @@
-"""Recipes: settings by name, from YAML files that come with the package."""
+"""Recipes: named settings in YAML files that ship with the package."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from spectral_vmamba.training.train_config import TrainConfig
+from spectral_vmamba.utils.extras import require
+from spectral_vmamba.utils.settings import from_dict, nested_settings
 
 _HERE = Path(__file__).resolve()
-# Beside the package once installed, at the top of the repository before.
+# In an installed package, and at the top of the repository.
 _FOLDERS = (_HERE.parents[1] / "recipes", _HERE.parents[3] / "recipes")
 
 
-def recipes() -> dict[str, Path]:
+def list_recipes() -> dict[str, Path]:
+    """The recipes that ship with the package, by name."""
     found = {}
     for folder in reversed(_FOLDERS):
         found |= {path.stem: path for path in sorted(folder.glob("*.yaml"))}
     return found
 
 
-def recipe(name: str, **changes: Any) -> TrainConfig:
-    """Settings of a recipe, or of a YAML file, with some changed: recipe("laptop", data="photos/", epochs=50)."""
-    known = recipes()
+def find_recipe(name: str) -> Path:
+    """The file of a recipe by its name, or the path of a YAML file of your own."""
+    known = list_recipes()
     path = known.get(name, Path(name))
     if not path.is_file():
         raise ValueError(f"no recipe {name!r}: neither a file nor one of {', '.join(known)}")
-    usual, stored = TrainConfig().as_dict(), yaml.safe_load(path.read_text(encoding="utf-8"))
-    groups = {key: {**usual[key], **stored.get(key, {})} for key in ("augment", "optimizer")}
-    unknown = (stored.keys() | changes.keys()) - usual.keys()
+    return path
+
+
+def recipe(name: str, **changes: Any) -> TrainConfig:
+    """The settings of a recipe or of a YAML file, with changes.
+
+    >>> from spectral_vmamba import recipe
+    >>> recipe("laptop", data="photos/", epochs=50).epochs
+    50
+    """
+    stored = require("yaml", "train").safe_load(find_recipe(name).read_text(encoding="utf-8"))
+    defaults = asdict(TrainConfig())
+    unknown = (stored.keys() | changes.keys()) - defaults.keys()
     if unknown:
-        raise ValueError(f"{name} has no setting {sorted(unknown)[0]!r}; there are {', '.join(usual)}")
-    return TrainConfig.from_dict({**usual, **stored, **groups, **changes})
+        raise ValueError(f"{name} has no setting {sorted(unknown)[0]!r}; there are {', '.join(defaults)}")
+    groups = {group: {**defaults[group], **stored.get(group, {})} for group in nested_settings(TrainConfig)}
+    return from_dict(TrainConfig, {**defaults, **stored, **groups, **changes})

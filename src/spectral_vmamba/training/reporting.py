@@ -1,33 +1,30 @@
-"""Saying how training goes, to a person or to no one."""
+"""Report the progress of training: on a terminal, or not at all."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from spectral_vmamba.utils.extras import require
+from spectral_vmamba.utils.progress import progress_bar, progress_bars
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 @dataclass(frozen=True)
 class StepReport:
+    """`waiting` is the share of time spent waiting for data since the start of the epoch."""
+
     step: int
     loss: float
     lr: float
     images_per_second: float
-    waiting: float  # share of the time since the last report that went into waiting for images
+    waiting: float
 
 
 @dataclass(frozen=True)
 class EpochReport:
-    """`raw` and `ema` are accuracies on the validation images, 0 to 1."""
+    """`raw` and `ema` are validation accuracies, 0 to 1, of the raw and of the averaged weights."""
 
     epoch: int
     step: int
@@ -41,8 +38,8 @@ class EpochReport:
     waiting: float
     seconds: float
 
-    def better(self) -> tuple[str, float, float]:
-        """Which of the two validated better, its accuracy and its loss."""
+    def better_weights(self) -> tuple[str, float, float]:
+        """Which weights validated better, "raw" or "ema", their accuracy and their loss."""
         raw = ("raw", self.raw, self.raw_loss)
         if self.ema is None or self.ema_loss is None or (self.ema, -self.ema_loss) < (self.raw, -self.raw_loss):
             return raw
@@ -50,7 +47,7 @@ class EpochReport:
 
 
 class Reporter:
-    """Says nothing; others say more."""
+    """Base reporter: does nothing."""
 
     def begin(self, title: str, steps: int, done: int, epochs: int) -> None: ...
     def step(self, report: StepReport) -> None: ...
@@ -59,62 +56,49 @@ class Reporter:
     def end(self) -> None: ...
 
     def track(self, items: Iterable[Any], description: str, total: int) -> Iterable[Any]:
-        """The items, while saying how far they are: for work before the first step."""
+        """A `utils.progress.Progress` for work before the first step."""
         return items
 
 
-class Silent(Reporter):
+class SilentReporter(Reporter):
     """For tests, scripts, and all processes but the first."""
 
 
-class Bars(Reporter):
-    """A progress bar with loss, images per second and time left, and a line for every epoch."""
+class TerminalReporter(Reporter):
+    """A progress bar with loss, images per second and time left, and one line per epoch."""
 
-    def __init__(self, console: Console | None = None):
-        self.console = console or Console()
-        self.progress: Any = None
-        self.task: TaskID | None = None
+    def __init__(self, console: "Console | None" = None):
+        self.console: Console = console or require("rich.console", "train").Console()
+        self.bar: Any = None
+        self.task: Any = None
         self.epochs = 0
 
     def begin(self, title: str, steps: int, done: int, epochs: int) -> None:
         self.epochs = epochs
         self.note(title)
-        self.progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.completed}/{task.total}"),
-            TextColumn("loss {task.fields[loss]}  {task.fields[speed]} img/s"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            console=self.console,
-            transient=True,
-            disable=not self.console.is_terminal,
-        )
-        self.task = self.progress.add_task("steps", total=steps, completed=done, loss="–", speed="–")
-        self.progress.start()
+        self.bar = progress_bar(self.console, "loss {task.fields[loss]}  {task.fields[speed]} img/s")
+        self.task = self.bar.add_task("steps", total=steps, completed=done, loss="–", speed="–")
+        self.bar.start()
 
     def step(self, report: StepReport) -> None:
         loss, speed = f"{report.loss:.3f}", f"{report.images_per_second:.0f}"
-        self.progress.update(self.task, completed=report.step, loss=loss, speed=speed)
+        self.bar.update(self.task, completed=report.step, loss=loss, speed=speed)
 
     def epoch(self, report: EpochReport, best: bool) -> None:
         average = "" if report.ema is None else f"  averaged weights {report.ema:.2%}"
         self.note(
             f"epoch {report.epoch:>{len(str(self.epochs))}}/{self.epochs}  loss {report.loss:.4f}  "
             f"validation {report.raw:.2%}{average}  {report.images_per_second:.0f} img/s, "
-            f"{report.waiting:.1%} waiting for images{'  ← best' if best else ''}"
+            f"{report.waiting:.1%} waiting for data{'  ← best' if best else ''}"
         )
 
     def note(self, text: str) -> None:
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def track(self, items: Iterable[Any], description: str, total: int) -> Iterable[Any]:
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        left = (TextColumn("left"), TimeRemainingColumn())
-        with Progress(*columns, *left, console=self.console, transient=True, disable=not self.console.is_terminal) as p:
-            yield from p.track(items, total=total, description=description)
+        with progress_bars(self.console) as progress:
+            yield from progress(items, description, total)
 
     def end(self) -> None:
-        if self.progress is not None:
-            self.progress.stop()
+        if self.bar is not None:
+            self.bar.stop()

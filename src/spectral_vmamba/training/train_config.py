@@ -1,136 +1,130 @@
-"""Everything a training run is decided by, as values. The defaults are the paper's recipe."""
+"""All settings of a training run. The defaults are the paper's recipe."""
 
-import os
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from spectral_vmamba.data.sources import DataSplit, absolute_path
 from spectral_vmamba.data.transforms import Augmentation
+
+_CACHED_VIEWS = 8
 
 
 @dataclass(frozen=True)
 class OptimizerConfig:
-    """AdamW with a warm-up and a cosine."""
+    """AdamW with warm-up and cosine decay."""
 
     name: str = "adamw"
-    """any of timm's optimizers"""
+    """any optimizer of timm"""
     lr: float = 5e-4
-    """learning rate for 512 images a step; scaled in proportion"""
+    """learning rate at 512 images per step; scales linearly with the images per step"""
     min_lr: float = 5e-6
-    """where the cosine ends, scaled like lr"""
+    """final learning rate of the cosine; scales like lr"""
     warmup_lr: float = 5e-7
-    """where the warm-up begins, scaled like lr"""
+    """initial learning rate of the warm-up; scales like lr"""
     warmup_epochs: float = 20
     betas: tuple[float, float] = (0.9, 0.999)
     weight_decay: float = 0.05
     clip: float = 5.0
-    """largest norm of the gradient; 0 for no limit"""
+    """largest gradient norm; 0 for no limit"""
 
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """One training run."""
+    """Settings of one training run.
+
+    >>> TrainConfig(data="photos/", epochs=30).optimizer.lr
+    0.0005
+    """
 
     data: str = "digits"
-    """images: a folder (train/ and val/, or one folder a class), a .csv of path,label[,split], a .npz pack, `digits`
-    (built in), or a data set's name: torch/…, hfds/…, wds/SHARDS"""
+    """training images: a folder (train/ and val/, or one folder per class), a .csv of path,label[,split], a .npz pack,
+    `digits` (built in), or the name of a dataset: torch/…, hfds/…, wds/SHARDS"""
     val_data: str | None = None
-    """images to validate on, if not in the data"""
+    """validation images, if `data` does not contain them"""
     val_fraction: float = 0.2
-    """share of every class to set aside for validation where the data has no such part"""
+    """share of every class to hold out for validation if there are no validation images"""
     model: str = "spectral_vmamba_nano"
     """any model of `spectral-vmamba models` or of timm"""
     model_options: dict[str, Any] = field(default_factory=dict)
     """keywords of the model, as in {domain: disk}"""
     output: str = "runs/last"
-    """folder for checkpoints, settings and curves"""
+    """output folder for checkpoints, settings and curves"""
     image_size: int | None = None
-    """pixels a side; the model's own unless given"""
+    """image height and width in pixels; defaults to the model's"""
     crop: float | None = None
-    """share of the short side that validation sees; the model's own unless given"""
+    """share of the short side that the validation crop keeps; defaults to the model's"""
     workers: int | None = None
-    """processes that prepare images; one for every processor, up to 8, unless given"""
+    """data loading processes; defaults to one per core, at most 8"""
     views: int = 0
-    """augmented views of every image, shown in turn; 0 for a new one in every epoch (with a cache: 8)"""
+    """number of augmented views per image, shown in turn; 0 draws a new view every epoch (8 with a cache)"""
     cache: bool = False
-    """keep what a frozen stem says about every view, and learn from that: computed once, then many times as fast"""
+    """cache frozen-stem features and train on them: computed once, then training is many times faster"""
     cache_folder: str | None = None
-    """where the cache is, which runs share; below the user's own cache folder unless given"""
+    """folder of the feature cache, which runs share; defaults to a folder in the user's cache folder"""
     cache_precision: Literal["float16", "float32"] = "float16"
-    """of the features that are kept; float32 gives the weights that training without the cache gives"""
-    max_broken: float = 0.01
-    """share of the training images that may be unreadable before training stops"""
+    """precision of cached features; float32 gives the same weights as training without the cache"""
+    max_unreadable: float = 0.01
+    """share of training images that may be unreadable before training stops"""
     augment: Augmentation = field(default_factory=Augmentation)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     epochs: int = 300
     min_steps: int = 0
-    """steps that a run has at least: few images are shown in more epochs, with a warm-up longer in proportion"""
+    """minimum number of steps: small datasets are shown for more epochs, with a proportionally longer warm-up"""
     batch_size: int = 128
-    """images a step in every process"""
+    """images per step and process"""
     accumulate: int = 1
-    """smaller batches that a process's images of a step are cut into, one after the other; saves memory"""
+    """gradient-accumulation steps per optimizer step; saves memory"""
     ema: float = 0.9999
-    """decay of the moving average of the weights; 0 for none"""
+    """decay of the exponential moving average of the weights; 0 to disable"""
     ema_warmup: bool = False
-    """let the decay grow from 0, for runs of few steps"""
+    """increase the decay from 0, for short runs"""
     drop_path: float | None = None
-    """stochastic depth; the model's own unless given"""
+    """stochastic depth rate; defaults to the model's"""
     initial: str | None = None
-    """a checkpoint to take the weights from; its classifier too, if it has the same classes"""
+    """checkpoint to initialize the weights from; includes the classifier if the classes are the same"""
     seed: int = 0
     device: Literal["auto", "cpu"] = "auto"
     precision: Literal["no", "bf16", "fp16"] = "no"
-    """of matrix products in training"""
+    """mixed precision of training"""
     compile: bool = False
     """torch.compile the model"""
     tracker: str = "auto"
-    """where curves go: tensorboard (auto: if it is installed), wandb, mlflow, … through accelerate, or none"""
+    """experiment tracker: tensorboard (auto: if installed), wandb, mlflow, … through accelerate, or none"""
     patience: int = 0
-    """stop after so many epochs without a better validation accuracy; 0 for never"""
+    """stop after this many epochs without a better validation accuracy; 0 to disable"""
     save_minutes: float = 10.0
-    """also save within an epoch when so much time has passed"""
+    """also save within an epoch after this many minutes"""
 
     def __post_init__(self):
         for name in ("epochs", "batch_size", "accumulate"):
             if getattr(self, name) < 1:
                 raise ValueError(f"expected {name} of at least 1, got {getattr(self, name)}")
         if self.batch_size % self.accumulate:
-            raise ValueError(f"cannot cut {self.batch_size} images into {self.accumulate} equal batches")
+            raise ValueError(f"cannot divide {self.batch_size} images into {self.accumulate} equal micro-batches")
         if not 0 <= self.ema < 1:
-            raise ValueError(f"expected ema from 0 to below 1, got {self.ema}")
-        if not 0 <= self.max_broken <= 1:
-            raise ValueError(f"expected max_broken from 0 to 1, got {self.max_broken}")
-
+            raise ValueError(f"expected 0 ≤ ema < 1, got {self.ema}")
+        if not 0 <= self.max_unreadable <= 1:
+            raise ValueError(f"expected 0 ≤ max_unreadable ≤ 1, got {self.max_unreadable}")
         if self.min_steps < 0:
             raise ValueError(f"expected min_steps of at least 0, got {self.min_steps}")
         if self.views < 0:
-            raise ValueError(f"expected a number of views, or 0 for a new one in every epoch, got {self.views}")
-        mixed = [name for name in ("erasing", "mixup", "cutmix") if getattr(self.augment, name)]
-        if self.cache and mixed:
-            options = " ".join(f"--augment.{name} 0" for name in mixed)
-            raise ValueError(f"a cache keeps views as they are: {', '.join(mixed)} would change them; set {options}")
+            raise ValueError(f"expected a number of views, or 0 for a new view every epoch, got {self.views}")
+        mixing = [name for name in ("erasing", "mixup", "cutmix") if getattr(self.augment, name)]
+        if self.cache and mixing:
+            options = " ".join(f"--augment.{name} 0" for name in mixing)
+            raise ValueError(f"cached views cannot be changed by {', '.join(mixing)}; set {options}")
 
     @property
-    def kept_views(self) -> int:
-        """Views of every image; 0 for a new one in every epoch."""
-        return self.views or (8 if self.cache else 0)
+    def view_count(self) -> int:
+        """Views per image; 0 for a new one every epoch."""
+        return self.views or (_CACHED_VIEWS if self.cache else 0)
 
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+    @property
+    def split(self) -> DataSplit:
+        return DataSplit(self.data, self.val_data, self.val_fraction, self.seed)
 
-    @classmethod
-    def from_dict(cls, stored: dict[str, Any]) -> "TrainConfig":
-        """The inverse of `as_dict`, also after a journey through JSON."""
-        parts = {"augment": Augmentation, "optimizer": OptimizerConfig}
-        made = {name: kind(**_tuples(stored[name])) for name, kind in parts.items()}
-        return cls(**{**stored, **made})
-
-
-def with_absolute_paths(config: TrainConfig) -> TrainConfig:
-    """Files and folders by their whole paths, so that a run finds its images from wherever it is used."""
-    names = ("data", "val_data", "initial", "cache_folder")
-    paths = {name: getattr(config, name) for name in names}
-    return replace(config, **{name: os.path.abspath(p) for name, p in paths.items() if p and os.path.exists(p)})
-
-
-def _tuples(stored: dict[str, Any]) -> dict[str, Any]:
-    return {key: tuple(value) if isinstance(value, list) else value for key, value in stored.items()}
+    def with_absolute_paths(self) -> "TrainConfig":
+        """Files and folders by absolute paths, so that a run finds its images from any working directory."""
+        names = ("data", "val_data", "initial", "cache_folder")
+        given = {name: getattr(self, name) for name in names if getattr(self, name)}
+        return replace(self, **{name: absolute_path(path) for name, path in given.items()})

@@ -1,6 +1,7 @@
-"""Files that are there whole or not at all: written beside their place, flushed to the disk, then renamed."""
+"""Files that are complete or absent: written next to their final path, flushed to disk, then renamed."""
 
 import os
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -9,8 +10,8 @@ from uuid import uuid4
 
 
 @contextmanager
-def written_whole(path: Path) -> Iterator[Path]:
-    """A temporary path to write to, which becomes `path` if no error comes."""
+def atomic_write(path: Path) -> Iterator[Path]:
+    """Yield a temporary path to write to; it replaces `path` if the block raises no error."""
     temporary = path.with_name(f".{path.name}.{uuid4().hex}.tmp")
     try:
         yield temporary
@@ -18,19 +19,32 @@ def written_whole(path: Path) -> Iterator[Path]:
         os.replace(temporary, path)
         _flush(path.parent)
     except OSError as error:
-        kept = f"; {path.name} of before is kept" if path.exists() else ""
-        raise OSError(f"cannot write {path}: {_reason(error)}{kept}") from error
+        unchanged = f"; the previous {path.name} is unchanged" if path.exists() else ""
+        raise OSError(f"cannot write {path}: {_reason(error)}{unchanged}") from error
     finally:
         temporary.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:
-    with written_whole(path) as temporary:
+    """Replace the contents of a text file atomically."""
+    with atomic_write(path) as temporary:
         temporary.write_text(text, encoding="utf-8", errors="replace")
 
 
-def remove_leftovers(folder: Path, older_than: float = 0.0) -> None:
-    """Temporary files of writers that were killed. Where others may be writing now, only those of so many seconds."""
+def prepare_folder(folder: Path, purpose: str) -> None:
+    """Create a folder, check that it is writable before any work is done, and remove leftovers of killed writers."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as probe:
+            probe.write(b"writable")
+        remove_temporary_files(folder)
+    except OSError as error:
+        raise OSError(f"cannot write to the {purpose} {folder}: {error.strerror or error}") from error
+
+
+def remove_temporary_files(folder: Path, older_than: float = 0.0) -> None:
+    """Remove temporary files of writers that were killed; with other writers active, only files older than
+    `older_than` seconds."""
     for temporary in folder.glob(".*.tmp"):
         with suppress(FileNotFoundError):
             if time.time() - temporary.stat().st_mtime >= older_than:

@@ -1,4 +1,4 @@
-"""Stopping between two steps when asked to, rather than in the middle of one."""
+"""Stop long work between two steps on Ctrl-C or SIGTERM, instead of in the middle of one."""
 
 import signal
 import threading
@@ -8,22 +8,26 @@ from types import FrameType
 
 
 class Interruption:
-    """Which signal has come, if any."""
+    """Records the first signal; a second one raises KeyboardInterrupt at once."""
 
     def __init__(self):
         self.signal: int | None = None
 
-    def ask(self, number: int, frame: FrameType | None = None) -> None:
-        if self.signal is not None:  # asked twice: now
+    def handle(self, number: int, frame: FrameType | None = None) -> None:
+        if self.signal is not None:
             raise KeyboardInterrupt
         self.signal = number
+
+    @property
+    def requested(self) -> bool:
+        return self.signal is not None
 
     def exit_code(self) -> int:
         return 128 + (self.signal or signal.SIGINT)
 
 
 class Interrupted(KeyboardInterrupt):
-    """Long work stopped when asked to, with its state saved."""
+    """Long work stopped on request, with its state saved."""
 
     def __init__(self, message: str, exit_code: int):
         super().__init__(message)
@@ -32,15 +36,15 @@ class Interrupted(KeyboardInterrupt):
 
 @contextmanager
 def interruptible() -> Iterator[Interruption]:
-    """Ctrl-C and SIGTERM are noted inside. Signals only reach a program's main thread: elsewhere nothing changes."""
+    """Record Ctrl-C and SIGTERM inside the block. Outside the main thread, which alone receives signals, do nothing."""
     interruption = Interruption()
     if threading.current_thread() is not threading.main_thread():
         yield interruption
         return
     numbers = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.signal(number, interruption.ask) for number in numbers}
+    previous = {number: signal.signal(number, interruption.handle) for number in numbers}
     try:
         yield interruption
     finally:
-        for number, handler in before.items():
+        for number, handler in previous.items():
             signal.signal(number, handler)

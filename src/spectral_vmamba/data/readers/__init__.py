@@ -1,0 +1,1 @@
+"""One module per way to store a dataset; each returns an ImageDataset, or one per split."""

@@ -1,18 +1,15 @@
-"""The data set that needs no download: 1,797 real handwritten digits that ship inside scikit-learn."""
+"""The built-in dataset: 1,797 handwritten digits that ship with scikit-learn."""
 
 from typing import Any
 
 import numpy as np
 
 from spectral_vmamba.data.dataset import ImageDataset
-from spectral_vmamba.data.readers.npz import of_pixels
+from spectral_vmamba.data.readers.npz import dataset_from_arrays
+from spectral_vmamba.utils.extras import require
 
 
-def digits() -> ImageDataset:
-    """8 × 8 pixels, white ink on black, ten classes."""
-    try:
-        from sklearn.datasets import load_digits
-    except ImportError as error:
-        raise ImportError(f"{error.name} brings the digits; pip install 'spectral-vmamba[train]'") from error
-    bunch: Any = load_digits()
-    return of_pixels(np.rint(bunch.images * (255 / 16)), bunch.target, "digits", tuple(map(str, range(10))))
+def read_digits() -> ImageDataset:
+    """8 × 8 pixels, white on black, ten classes."""
+    bunch: Any = require("sklearn.datasets", "train").load_digits()
+    return dataset_from_arrays(np.rint(bunch.images * (255 / 16)), bunch.target, "digits", tuple(map(str, range(10))))

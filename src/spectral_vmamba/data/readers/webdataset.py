@@ -1,11 +1,11 @@
-"""WebDataset shards: tar files with `key.jpg` beside `key.cls`, read at random by an index of their members.
+"""WebDataset shards: tar files with `key.jpg` next to `key.cls`, read in any order through an index of their members.
 
-Streaming readers shuffle through a buffer and cannot go on in the middle; with an index, every image has a number.
+Streaming readers shuffle through a buffer and cannot resume in the middle; with an index, every image has a number.
 """
 
 import re
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,67 +20,68 @@ _RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
 
 
 @dataclass(frozen=True)
-class Members:
-    """Places in tar files: path, first byte, number of bytes."""
+class TarMembers:
+    """Positions in tar files: path, first byte, number of bytes."""
 
-    places: Sequence[tuple[str, int, int]]
-
-    def __call__(self, i: int) -> Image.Image:
-        path, start, _ = self.places[i]
-        return decode_image(self.content(i), name=f"{path} at {start}")
+    positions: Sequence[tuple[str, int, int]]
 
     def content(self, i: int) -> bytes:
-        path, start, size = self.places[i]
+        path, start, size = self.positions[i]
         with open(path, "rb") as stream:
             stream.seek(start)
             return stream.read(size)
 
+    def decode(self, i: int, content: bytes) -> Image.Image:
+        path, start, _ = self.positions[i]
+        return decode_image(content, f"{path} at byte {start}")
+
 
 def read_shards(pattern: str) -> ImageDataset:
-    """All images of the tar files that a pattern names: `{0000..0009}` counts, `*` and `?` as in a shell."""
-    paths = [path for counted in _counted(pattern) for path in _matching(counted)]
+    """All images of the tar files that match a pattern: `{0000..0009}` counts, `*` and `?` are as in a shell."""
+    paths = [path for part in _expand_range(pattern) for path in _expand_wildcards(part)]
     if not paths:
         raise ValueError(f"no tar files at {pattern}")
-    places, labels, names = [], [], []
+    positions, labels, names = [], [], []
     for path in paths:
-        for key, place, label in _members(path):
-            places.append(place)
+        for key, position, label in _index_members(path):
+            positions.append(position)
             labels.append(label)
             names.append(f"{path.name}/{key}")
-    if not places:
-        raise ValueError(f"no images with a .cls beside them in {pattern}")
+    if not positions:
+        raise ValueError(f"no images with a .cls file next to them in {pattern}")
     classes = tuple(str(i) for i in range(max(labels) + 1))
-    return ImageDataset(classes, np.array(labels), names, [size for _, _, size in places], Members(places))
+    stamps = [size for _, _, size in positions]
+    return ImageDataset(classes, np.array(labels), names, stamps, TarMembers(positions))
 
 
-def _members(path: Path):
-    images: dict[str, tuple[str, int, int]] = {}
+def _index_members(path: Path) -> Iterator[tuple[str, tuple[str, int, int], int]]:
+    positions: dict[str, tuple[str, int, int]] = {}
     labels: dict[str, int] = {}
     try:
         with tarfile.open(path) as archive:
             for member in archive:
                 key, _, suffix = member.name.partition(".")
                 if f".{suffix.lower()}" in SUFFIXES:
-                    images[key] = (str(path), member.offset_data, member.size)
+                    positions[key] = (str(path), member.offset_data, member.size)
                 elif suffix == "cls" and (stream := archive.extractfile(member)) is not None:
                     labels[key] = int(stream.read())
     except (tarfile.TarError, ValueError) as error:
         raise ValueError(f"{path} cannot be read as an uncompressed tar file of images and .cls: {error}") from error
-    for key, place in images.items():
+    for key, position in positions.items():
         if key not in labels:
-            raise ValueError(f"{path}: no {key}.cls beside the image")
-        yield key, place, labels[key]
+            raise ValueError(f"{path}: no {key}.cls next to the image")
+        yield key, position, labels[key]
 
 
-def _counted(pattern: str) -> list[str]:
-    found = _RANGE.search(pattern)
-    if not found:
+def _expand_range(pattern: str) -> list[str]:
+    match = _RANGE.search(pattern)
+    if not match:
         return [pattern]
-    first, last = found.groups()
+    first, last = match.groups()
     numbers = (str(number).zfill(len(first)) for number in range(int(first), int(last) + 1))
-    return [pattern[: found.start()] + number + pattern[found.end() :] for number in numbers]
+    return [pattern[: match.start()] + number + pattern[match.end() :] for number in numbers]
 
 
-def _matching(pattern: str) -> list[Path]:
+def _expand_wildcards(pattern: str) -> list[Path]:
     path = Path(pattern)
     return sorted(path.parent.glob(path.name)) if set("*?") & set(path.name) else [path]

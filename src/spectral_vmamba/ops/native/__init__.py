@@ -1,6 +1,5 @@
-"""The C++ kernels of `csrc/`: an optional shared library behind a C interface, found and called through ctypes."""
+"""The C++ kernels of `csrc/`: an optional shared library with a C interface, called through ctypes."""
 
-from spectral_vmamba.ops.native.call import call, pointer
-from spectral_vmamba.ops.native.library import Native, NativeError, load_native, notice_missing
+from spectral_vmamba.ops.native.library import Native, NativeError, call, load_native, notice_missing, pointer
 
 __all__ = ["Native", "NativeError", "call", "load_native", "notice_missing", "pointer"]

@@ -1,4 +1,4 @@
-"""Shapes fit and orders are permutations, or nothing runs: a kernel must never read outside its arrays."""
+"""Checks that run before any kernel: shapes fit and orders are permutations, so no kernel reads outside its arrays."""
 
 from ctypes import c_int64
 
@@ -7,14 +7,15 @@ from jaxtyping import Int
 from torch import Tensor
 
 from spectral_vmamba.ops.native import call, load_native, pointer
+from spectral_vmamba.ops.selective_scan.scan_inputs import ScanInputs
 
 
 def check_orders(orders: Int[Tensor, "b k l"]) -> None:
-    """Every row is a permutation of 0..l−1, else a ValueError names the first that is not. CPU: O(b·k·l)."""
+    """Raise a ValueError that names the first row that is not a permutation of 0..l−1. CPU: O(b·k·l)."""
     if orders.is_floating_point() or orders.is_complex():
         raise ValueError(f"expected orders of integers, got {orders.dtype}")
     if not _are_permutations(orders):
-        raise ValueError(_complaint(orders))
+        raise ValueError(_describe_problem(orders))
 
 
 def _are_permutations(orders: Tensor) -> bool:
@@ -29,19 +30,21 @@ def _are_permutations(orders: Tensor) -> bool:
     return bool((orders.sort(-1).values == torch.arange(orders.shape[-1], device=orders.device)).all())
 
 
-def _complaint(orders: Tensor) -> str:
+def _describe_problem(orders: Tensor) -> str:
     length = orders.shape[-1]
     wrong = (orders.sort(-1).values != torch.arange(length, device=orders.device)).any(-1)
     image, path = wrong.nonzero()[0].tolist()
     row = orders[image, path]
     outside = row[(row < 0) | (row >= length)]
-    problem = f"index {int(outside[0])} is outside" if len(outside) else "some indices are repeated and some missing"
+    problem = f"index {int(outside[0])} is out of range" if len(outside) else "some indices repeat and some are missing"
     return (
         f"expected each row of orders to be a permutation of 0..{length - 1}; in image {image}, path {path} {problem}"
     )
 
 
-def check_shapes(x, delta, A, B, C, D, delta_bias, orders) -> None:
+def check_shapes(inputs: ScanInputs) -> None:
+    """Raise a ValueError that names the first input whose shape does not fit the others."""
+    x, delta, A, B, C, D, delta_bias, orders = inputs
     if x.dim() != 3 or A.dim() != 3 or orders.dim() != 3:
         raise ValueError(
             f"expected x (b, l, d), A (g, d, n) and orders (b, k, l), "

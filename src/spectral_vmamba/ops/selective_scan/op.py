@@ -1,6 +1,6 @@
-"""`torch.ops.spectral_vmamba.selective_scan`: what compilers, exporters and FLOP counters see.
+"""`torch.ops.spectral_vmamba.selective_scan`: the scan as compilers, exporters and FLOP counters see it.
 
-The bodies are the portable kernels; on the CPU the native ones take their place where they are installed.
+The bodies are the portable kernels. On the CPU the native kernels replace them if they are installed.
 """
 
 from math import prod
@@ -11,70 +11,76 @@ from torch.utils.flop_counter import register_flop_formula
 
 from spectral_vmamba.ops.native import load_native, notice_missing
 from spectral_vmamba.ops.selective_scan.checks import check_orders, check_shapes
-from spectral_vmamba.ops.selective_scan.native import (
+from spectral_vmamba.ops.selective_scan.portable import selective_scan_portable, selective_scan_portable_backward
+from spectral_vmamba.ops.selective_scan.scan_inputs import ScanInputs
+from spectral_vmamba.ops.selective_scan.scan_native import (
     empty_delta_gradient,
     selective_scan_native,
     selective_scan_native_backward,
 )
-from spectral_vmamba.ops.selective_scan.portable import selective_scan_portable, selective_scan_portable_backward
 
-_INPUTS = "Tensor x, Tensor delta, Tensor A, Tensor B, Tensor C, Tensor D, Tensor delta_bias, Tensor orders"
+_SCHEMA = ", ".join(f"Tensor {name}" for name in ScanInputs._fields)
 
 
-@torch.library.custom_op("spectral_vmamba::selective_scan", mutates_args=(), schema=f"({_INPUTS}) -> Tensor")
-def selective_scan_op(x, delta, A, B, C, D, delta_bias, orders):
-    check_shapes(x, delta, A, B, C, D, delta_bias, orders)
-    return selective_scan_portable(x, delta, A, B, C, D, delta_bias, orders).contiguous()
+@torch.library.custom_op("spectral_vmamba::selective_scan", mutates_args=(), schema=f"({_SCHEMA}) -> Tensor")
+def selective_scan_op(*tensors):
+    inputs = ScanInputs(*tensors)
+    check_shapes(inputs)
+    return selective_scan_portable(inputs).contiguous()
 
 
 @selective_scan_op.register_kernel("cpu")
-def _(x, delta, A, B, C, D, delta_bias, orders):
-    check_shapes(x, delta, A, B, C, D, delta_bias, orders)
-    check_orders(orders)
+def _(*tensors):
+    inputs = ScanInputs(*tensors)
+    check_shapes(inputs)
+    check_orders(inputs.orders)
     if load_native().library is not None:
-        return selective_scan_native(x, delta, A, B, C, D, delta_bias, orders)
+        return selective_scan_native(inputs)
     notice_missing()
-    return selective_scan_portable(x, delta, A, B, C, D, delta_bias, orders).contiguous()
+    return selective_scan_portable(inputs).contiguous()
 
 
 @selective_scan_op.register_fake
-def _(x, delta, A, B, C, D, delta_bias, orders):
-    check_shapes(x, delta, A, B, C, D, delta_bias, orders)
-    return torch.empty(x.shape, dtype=x.dtype, device=x.device)
+def _(*tensors):
+    inputs = ScanInputs(*tensors)
+    check_shapes(inputs)
+    return torch.empty(inputs.x.shape, dtype=inputs.x.dtype, device=inputs.x.device)
 
 
 @torch.library.custom_op(
     "spectral_vmamba::selective_scan_backward",
     mutates_args=(),
-    schema=f"(Tensor grad, {_INPUTS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+    schema=f"(Tensor grad, {_SCHEMA}) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
 )
-def selective_scan_backward_op(grad, x, delta, A, B, C, D, delta_bias, orders):
-    return _portable_backward(grad, x, delta, A, B, C, D, delta_bias, orders)
+def selective_scan_backward_op(grad, *tensors):
+    return _portable_backward(grad, ScanInputs(*tensors))
 
 
 @selective_scan_backward_op.register_kernel("cpu")
-def _(grad, x, delta, A, B, C, D, delta_bias, orders):
-    check_shapes(x, delta, A, B, C, D, delta_bias, orders)
-    check_orders(orders)
-    if grad.shape != x.shape:
-        raise ValueError(f"expected a gradient of shape {tuple(x.shape)}, got {tuple(grad.shape)}")
+def _(grad, *tensors):
+    inputs = ScanInputs(*tensors)
+    check_shapes(inputs)
+    check_orders(inputs.orders)
+    if grad.shape != inputs.x.shape:
+        raise ValueError(f"expected a gradient of shape {tuple(inputs.x.shape)}, got {tuple(grad.shape)}")
     if load_native().library is None:
-        return _portable_backward(grad, x, delta, A, B, C, D, delta_bias, orders)
-    return selective_scan_native_backward(grad, x, delta, A, B, C, D, delta_bias, orders)
+        return _portable_backward(grad, inputs)
+    return selective_scan_native_backward(grad, inputs)
 
 
-def _portable_backward(grad, x, delta, A, B, C, D, delta_bias, orders) -> tuple[Tensor, ...]:
-    gradients = selective_scan_portable_backward(grad, x, delta, A, B, C, D, delta_bias, orders)
-    laid_out = [gradient.contiguous() for gradient in gradients]
-    laid_out[1] = empty_delta_gradient(delta, delta.dtype).copy_(gradients[1])
-    return tuple(laid_out)
+def _portable_backward(grad: Tensor, inputs: ScanInputs) -> tuple[Tensor, ...]:
+    """With the memory layouts of the native kernel."""
+    gradients = selective_scan_portable_backward(grad, inputs)
+    outputs = [gradient.contiguous() for gradient in gradients]
+    outputs[1] = empty_delta_gradient(inputs.delta, inputs.delta.dtype).copy_(gradients[1])
+    return tuple(outputs)
 
 
 @selective_scan_backward_op.register_fake
-def _(grad, x, delta, A, B, C, D, delta_bias, orders):
-    inputs = (x, delta, A, B, C, D, delta_bias)
-    empty = [torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device) for tensor in inputs]
-    empty[1] = empty_delta_gradient(delta, delta.dtype)
+def _(grad, *tensors):
+    inputs = ScanInputs(*tensors)
+    empty = [torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device) for tensor in inputs.differentiable]
+    empty[1] = empty_delta_gradient(inputs.delta, inputs.delta.dtype)
     return tuple(empty)
 
 
@@ -90,9 +96,7 @@ selective_scan_op.register_autograd(_backward, setup_context=_save)
 
 
 @register_flop_formula(torch.ops.spectral_vmamba.selective_scan)
-def selective_scan_flops(
-    x_shape, delta_shape, A_shape, B_shape, C_shape, D_shape, bias_shape, orders_shape, **_
-) -> int:
-    """9·l·d·n + l·d per path, the rule of the Mamba authors. It is stated in the field's unit, multiply-adds, of which
-    torch's counter counts two each."""
-    return 2 * orders_shape[1] * prod(x_shape) * (9 * A_shape[-1] + 1)
+def selective_scan_flops(*shapes, **_) -> int:
+    """9·l·d·n + l·d per path, the rule of the Mamba authors, in multiply-adds; torch counts two FLOPs for each."""
+    x, _, A, *_, orders = shapes
+    return 2 * orders[1] * prod(x) * (9 * A[-1] + 1)

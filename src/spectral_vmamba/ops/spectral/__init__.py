@@ -2,18 +2,17 @@
 
 from spectral_vmamba.ops.spectral.canonical import canonical_vectors
 from spectral_vmamba.ops.spectral.eigenpairs import ConvergenceError, Eigenpairs
-from spectral_vmamba.ops.spectral.eigensolvers import SOLVERS, Solver, smallest_eigenpairs
-from spectral_vmamba.ops.spectral.graph import affinity
-from spectral_vmamba.ops.spectral.laplacian import normalized_laplacian
-from spectral_vmamba.ops.spectral.sparse import Graphs, neighbor_graphs, sparse_eigenpairs
-from spectral_vmamba.ops.spectral.traverse import spectral_ranks, spectral_traversal
+from spectral_vmamba.ops.spectral.graph import affinity, normalized_laplacian
+from spectral_vmamba.ops.spectral.pipeline import spectral_ranks, spectral_traversal
+from spectral_vmamba.ops.spectral.solvers import SOLVERS, Solver, smallest_eigenpairs
+from spectral_vmamba.ops.spectral.spectral_native import SparseGraphs, neighbor_graphs, sparse_eigenpairs
 
 __all__ = [
     "SOLVERS",
     "ConvergenceError",
     "Eigenpairs",
-    "Graphs",
     "Solver",
+    "SparseGraphs",
     "affinity",
     "canonical_vectors",
     "neighbor_graphs",

@@ -1,6 +1,4 @@
-"""Shift-invert Lanczos through scipy's ARPACK on the sparse Laplacian, one image after the other on the CPU."""
-
-from collections.abc import Callable
+"""Shift-invert Lanczos by scipy's ARPACK on the sparse Laplacian, one image after the other on the CPU."""
 
 import numpy as np
 import torch
@@ -9,33 +7,25 @@ from scipy.sparse import csc_matrix, identity
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh, splu
 from torch import Tensor
 
-# Just below the spectrum: L + shift is positive definite, and the wanted eigenvalues are by far its closest.
+# Just below the spectrum: L + shift is positive definite, and the wanted eigenvalues are the closest to the shift.
 SHIFT = 1e-2
-# Eigenvalues this near the last one found are not counted: which of a cluster were found does not matter here.
+# Eigenvalues this near the last computed one are not counted: it does not matter which ones of a cluster come out.
 MARGIN = 1e-8
 
 
 def arpack_eigenvectors(
-    laplacian: Float[Tensor, "b l l"],
-    trivial: Float[Tensor, "b l"],
-    count: int,
-    fallback: Callable[[Tensor, Tensor, int], Tensor],
+    laplacian: Float[Tensor, "b l l"], trivial: Float[Tensor, "b l"], count: int
 ) -> Float[Tensor, "b m l"]:
-    """`fallback` takes over images whose graph is too small for ARPACK, or where ARPACK failed or missed a pair."""
-    images = []
-    for one, null in zip(laplacian, trivial, strict=True):
-        vectors = _solve(one.cpu().numpy(), null.cpu().numpy(), count)
-        if vectors is None:
-            images.append(fallback(one[None], null[None], count)[0])
-        else:
-            images.append(torch.from_numpy(vectors).to(one))
-    return torch.stack(images) if images else laplacian.new_zeros(0, count, laplacian.shape[-1])
+    """NaN for images where ARPACK failed or missed a pair. Requires more than 2 · count + 2 tokens."""
+    vectors = laplacian.new_full((len(laplacian), count, laplacian.shape[-1]), torch.nan)
+    for image, (matrix, null) in enumerate(zip(laplacian, trivial, strict=True)):
+        solution = _solve(matrix.cpu().numpy(), null.cpu().numpy(), count)
+        if solution is not None:
+            vectors[image] = torch.from_numpy(solution)
+    return vectors
 
 
 def _solve(laplacian: np.ndarray, trivial: np.ndarray, count: int) -> np.ndarray | None:
-    tokens = len(laplacian)
-    if count == 0 or tokens <= 2 * count + 2:
-        return None
     sparse = csc_matrix(laplacian)
     factor = _factor(sparse, -SHIFT)
 
@@ -47,16 +37,16 @@ def _solve(laplacian: np.ndarray, trivial: np.ndarray, count: int) -> np.ndarray
         matvec=lambda vector: without_trivial(factor.solve(without_trivial(vector.ravel()))),  # pyright: ignore
         dtype=np.float64,  # pyright: ignore
     )
-    start = without_trivial(np.random.default_rng(0).standard_normal(tokens))
+    start = without_trivial(np.random.default_rng(0).standard_normal(len(laplacian)))
     try:
         inverted, vectors = eigsh(inverse, k=count, which="LA", v0=start, tol=0)
     except ArpackError:
         return None
     ascending = np.argsort(-inverted)
     values, vectors = 1 / inverted[ascending] - SHIFT, vectors[:, ascending]
-    below_last_cluster = values[-1] - MARGIN
-    found = int((values < below_last_cluster).sum()) + int(below_last_cluster > 0)  # the trivial one lies there too
-    if _eigenvalues_below(sparse, below_last_cluster) != found:
+    bound = values[-1] - MARGIN
+    computed = int((values < bound).sum()) + int(bound > 0)  # the trivial eigenvalue, 0, counts too
+    if _eigenvalues_below(sparse, bound) != computed:
         return None
     return np.ascontiguousarray(vectors.T)
 
@@ -70,7 +60,7 @@ def _factor(sparse: csc_matrix, shift: float):
 def _eigenvalues_below(sparse: csc_matrix, bound: float) -> int | None:
     """Sylvester's law of inertia: as many eigenvalues lie below `bound` as L − bound has negative pivots.
 
-    This proves that Lanczos missed none. `None` if the factorization had to leave the diagonal.
+    This proves that Lanczos missed none. `None` if the factorization had to pivot off the diagonal.
     """
     try:
         factor = _factor(sparse, bound)

@@ -1,12 +1,12 @@
-"""Canonical eigenvectors: one answer where linear algebra leaves a choice of sign, or of basis.
+"""Canonical eigenvectors: fix the sign of single eigenvectors and the basis of repeated eigenvalues.
 
-An eigenvector is only known up to its sign and a repeated eigenvalue's vectors only up to a rotation. Both are the same
-question — which orthonormal basis of an eigenspace? — and get the same answer: project *probes* onto the eigenspace,
-one after the other, and take what comes out. Probes are functions of a token's content and of its distance from the
-center alone, so the answer turns with the image.
+An eigenvector is only defined up to its sign, and the vectors of a repeated eigenvalue only up to a rotation. Both ask
+for an orthonormal basis of an eigenspace and get the same answer: project *probes* onto the eigenspace, one after the
+other, and orthonormalize the projections. Probes are functions of a token's content and of its distance from the center
+alone, so the result turns with the image.
 
 The paper makes the first non-zero entry positive; "first" in raster order moves when the image turns. The first entry
-in an order by content would do, but hangs on a single token; a projection weighs all of them.
+in an order by content would work, but depends on a single token; a projection weighs all of them.
 """
 
 from itertools import pairwise
@@ -16,13 +16,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from spectral_vmamba.ops.native import load_native
-from spectral_vmamba.ops.spectral.signs import native_signs
+from spectral_vmamba.ops.spectral.eigenpairs import CLUSTER
+from spectral_vmamba.ops.spectral.spectral_native import native_signs
 
-# Eigenvalues nearer than this are one eigenspace.
-CLUSTER = 1e-6
-# Rounding (1e-14 at most) mixes vectors of separate eigenspaces by that over their gap, so entries are known to this.
+# Rounding (1e-14 at most) mixes vectors of separate eigenspaces by 1e-14 over their gap: the accuracy of their entries.
 EQUAL_ENTRIES = 1e-14 / CLUSTER
-# A probe counts when at least this share of it lies in the eigenspace; for signs a clear one goes before a faint one.
+# A probe counts if at least this share of it lies in the eigenspace. For signs, a clear probe precedes a faint one.
 SIGNIFICANT, CLEAR = 1e-6, 1e-2
 _HIGHEST_DEGREE = 4
 
@@ -36,10 +35,10 @@ def canonical_vectors(
     node_order: Int[Tensor, "b l"],
     count: int,
 ) -> Float[Tensor, "b m l"]:
-    """The first `count` of ascending eigenpairs with signs and bases fixed.
+    """The first `count` of ascending eigenpairs with canonical signs and bases.
 
-    Beyond the `count`-th, the given pairs must reach to the end of its eigenspace. `node_order` settles what no probe
-    can tell apart (perfect symmetry): then any choice is right up to that symmetry.
+    Pairs beyond the `count`-th must include the rest of its eigenspace. `node_order` decides where no probe can
+    (perfect symmetry): every choice is then correct up to that symmetry.
     """
     chosen = vectors[:, :count]
     if count == 0 or vectors.shape[0] == 0:
@@ -60,7 +59,7 @@ def eigenspace_end(values: Float[Tensor, "b c"], count: int) -> Int[Tensor, "b"]
 
 def _probes(trivial: Tensor, content: Tensor, squared_radii: Tensor) -> Float[Tensor, "b p l"]:
     """√degree · contentⁱ · radiusʲ, i + j = 1, 2, …, orthogonal to the trivial vector, of length one (or zero)."""
-    content, radius = _standardized(content), _standardized(squared_radii.to(content).expand(content.shape))
+    content, radius = _standardize(content), _standardize(squared_radii.to(content).expand(content.shape))
     contents, radii = _powers(content), _powers(radius)
     exponents = [(total - j, j) for total in range(1, _HIGHEST_DEGREE + 1) for j in range(total + 1)]
     probes = torch.stack([contents[i] * radii[j] for i, j in exponents], dim=1) * trivial[:, None]
@@ -76,7 +75,7 @@ def _powers(values: Tensor) -> list[Tensor]:
     return powers
 
 
-def _standardized(values: Tensor) -> Tensor:
+def _standardize(values: Tensor) -> Tensor:
     centered = values - values.mean(-1, keepdim=True)
     largest = centered.abs().amax(-1, keepdim=True)
     return torch.where(largest > 0, centered / largest, 0.0)
@@ -84,13 +83,13 @@ def _standardized(values: Tensor) -> Tensor:
 
 def _signs(vectors, trivial, content, squared_radii, node_order) -> Float[Tensor, "b m"]:
     if vectors.device.type == "cpu" and load_native().library is not None:
-        probed = (trivial, content, squared_radii, node_order)
-        return native_signs(vectors, *probed, SIGNIFICANT, CLEAR, _HIGHEST_DEGREE)
+        evidence = (trivial, content, squared_radii, node_order)
+        return native_signs(vectors, *evidence, SIGNIFICANT, CLEAR, _HIGHEST_DEGREE)
     return signs_by_probes(vectors, _probes(trivial, content, squared_radii), node_order)
 
 
 def signs_by_probes(vectors: Float[Tensor, "b m l"], probes: Tensor, node_order: Tensor) -> Float[Tensor, "b m"]:
-    """The sign that agrees with the first probe, else the first node, that clearly has one, else faintly."""
+    """The sign that agrees with the first clear probe; else with the first clear node, faint probe, faint node."""
     in_order = vectors.gather(-1, node_order[:, None].expand(vectors.shape))
     evidence = torch.cat([vectors @ probes.mT, in_order], dim=-1)
     size = evidence.abs()

@@ -1,42 +1,38 @@
-"""Ranking tokens by what they show: the order that settles ties and, at the very end, signs."""
+"""Rank tokens by content: the order that breaks ties and, as a last resort, decides signs."""
 
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from spectral_vmamba.ops.ranks import scrambled, tied_ranks
+from spectral_vmamba.ops.grid import Grid
+from spectral_vmamba.ops.ranks import hash_ranks, tied_ranks
 
 # Lengths of feature vectors within this share of the longest are equal.
 EQUAL = 1e-12
 
 
-def content_ranks(
-    content: Float[Tensor, "b l"],
-    cells: Int[Tensor, "l"],
-    squared_radii: Int[Tensor, "l"],
-    height: int,
-    width: int,
-) -> Int[Tensor, "b l"]:
-    """Tokens by content; equal ones by distance from the center; still equal ones by what surrounds them.
+def content_ranks(content: Float[Tensor, "b l"], grid: Grid) -> Int[Tensor, "b l"]:
+    """Rank tokens by content, then by distance from the center, then by their surroundings.
 
-    Patches of a flat sky are equal in content. Those at one distance from the center are told apart by color
-    refinement (Weisfeiler-Leman) on the grid: a token's new rank follows from its own and the multiset of its four
-    neighbors', round after round, until nothing changes. Every step commutes with turning the grid, and all is integer
-    arithmetic: what stays equal are twins by a symmetry of the image.
+    Patches of a flat sky are equal in content. Color refinement (Weisfeiler-Leman) on the grid separates those at one
+    distance from the center: the new rank of a token follows from its own rank and the multiset of its four neighbors'
+    ranks, repeated until nothing changes. Every step commutes with quarter turns of the grid and uses integers only.
+    Tokens that stay equal are mapped to each other by a symmetry of the image.
     """
+    squared_radii, cells = grid.squared_radii().to(content.device), grid.cells().to(content.device)
     by_content = tied_ranks(content, EQUAL * content.amax(-1, keepdim=True))
     ranks = tied_ranks(by_content * (int(squared_radii.max()) + 1) + squared_radii)
-    distinct = _distinct(ranks)
+    distinct = _count_distinct(ranks)
     while distinct < ranks.numel():
-        surroundings = tied_ranks(_neighbor_sums(scrambled(ranks), cells, height, width))
+        surroundings = tied_ranks(_neighbor_sums(hash_ranks(ranks), cells, grid.height, grid.width))
         ranks = tied_ranks(ranks * ranks.shape[-1] + surroundings)
-        before, distinct = distinct, _distinct(ranks)
+        before, distinct = distinct, _count_distinct(ranks)
         if distinct == before:
             break
     return ranks
 
 
-def _distinct(ranks: Int[Tensor, "b l"]) -> int:
+def _count_distinct(ranks: Int[Tensor, "b l"]) -> int:
     return int((ranks.amax(-1) + 1).sum())
 
 

@@ -1,4 +1,4 @@
-"""The affinity graph of an image's tokens."""
+"""The affinity graph of the tokens of an image, and its symmetric normalized Laplacian."""
 
 import numpy as np
 import torch
@@ -10,19 +10,20 @@ from torch import Tensor
 
 # Squared distances within this share of σ² of each other count as equal: far above float64 rounding, far below content.
 TIE = 1e-10
-# Tokens this near, relative to their lengths, are the same: what is left of ‖a‖² + ‖b‖² − 2a·b is rounding.
+# Tokens this near, relative to their lengths, are equal: the remainder of ‖a‖² + ‖b‖² − 2a·b is rounding.
 SAME = 1e-12
-# An edge that is there weighs at least this much (its distance is 5.3 σ then). One odd patch in an even image has
-# d ≈ n σ / 2, and exp(−d²/2σ²) underflows to 0: the graph would fall apart again.
+# The smallest weight of an edge (that of a distance of 5.3 σ). The distance of one odd patch in an even image is
+# d ≈ n σ / 2, and exp(−d²/2σ²) underflows to 0: the graph would be disconnected again.
 WEAKEST_EDGE = 1e-6
 
 
 def affinity(features: Float[Tensor, "b l c"], neighbors: int | None) -> Float[Tensor, "b l l"]:
     """W_ij = exp(−‖f_i−f_j‖² / 2σ²) on the edges, 0 elsewhere and on the diagonal.
 
-    σ is the image's own mean distance. Edges: i is among the `neighbors` nearest of j or the other way round, everyone
-    as near as the last of them included (a choice among equals would depend on the tokens' numbering); `None` is every
-    pair. A graph in several pieces also gets the minimum spanning tree of the distances. O(l²c).
+    σ is the mean distance within the image. There is an edge if i is among the `neighbors` nearest tokens of j or the
+    other way round, including all tokens as near as the last of these (a choice among equals would depend on the
+    numbering of the tokens); `None` connects every pair. A disconnected graph also gets the edges of the minimum
+    spanning tree of the distances. O(l²c).
     """
     squared = squared_distances(features)
     tokens = squared.shape[-1]
@@ -34,7 +35,7 @@ def affinity(features: Float[Tensor, "b l c"], neighbors: int | None) -> Float[T
 
 
 def squared_distances(features: Float[Tensor, "b l c"]) -> Float[Tensor, "b l l"]:
-    """‖f_i−f_j‖² through one matrix product. Features are centered first, to lose little to cancellation."""
+    """‖f_i−f_j‖² by one matrix product. Features are centered first, to reduce cancellation."""
     centered = features - features.mean(1, keepdim=True)
     norms = centered.square().sum(-1)
     squared = norms[:, :, None] + norms[:, None, :] - 2 * centered @ centered.mT
@@ -65,14 +66,27 @@ def _missing_spanning_edges(edges: Tensor, squared: Tensor, σ: Tensor) -> Bool[
 
 
 def spanning_edges(distances: np.ndarray, tolerance: float = 0.0) -> np.ndarray:
-    """Every edge that belongs to *some* minimum spanning tree, hence independent of the tokens' numbering.
+    """Every edge that belongs to *some* minimum spanning tree, so that the numbering of the tokens does not matter.
 
-    An edge does iff no detour has only shorter edges: iff it is no longer than the minimax path between its ends, which
-    is the single-linkage (cophenetic) distance. Monotone in the distances, so squared ones serve as well.
+    An edge does iff it is no longer than the minimax path between its ends, which is the single-linkage (cophenetic)
+    distance. Only the order of the distances matters, so squared distances work as well.
     """
     condensed = squareform(distances, checks=False)
     minimax = np.asarray(cophenet(linkage(condensed, "single")))
     return squareform(condensed <= minimax + tolerance)
+
+
+def normalized_laplacian(
+    affinity: Float[Tensor, "b l l"],
+) -> tuple[Float[Tensor, "b l l"], Float[Tensor, "b l"]]:
+    """L = I − D^(−1/2) W D^(−1/2), and its known null vector, D^(1/2)·1 scaled to length one."""
+    degree = affinity.sum(-1)
+    root = degree.sqrt()
+    inverse_root = torch.where(degree > 0, 1 / root, 0.0)
+    identity = torch.eye(affinity.shape[-1], dtype=affinity.dtype, device=affinity.device)
+    laplacian = identity - inverse_root[:, :, None] * affinity * inverse_root[:, None, :]
+    norm = root.norm(dim=-1, keepdim=True)
+    return laplacian, root / torch.where(norm > 0, norm, 1.0)
 
 
 def _diagonal(square: Float[Tensor, "b l l"]) -> Bool[Tensor, "l l"]:

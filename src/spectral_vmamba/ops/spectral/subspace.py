@@ -6,19 +6,19 @@ from torch import Tensor
 
 FILTER_DEGREE = 16
 LARGEST_ROUNDS = 60
-# A block that lies wholly in one eigenspace (a graph of many pieces) would leave nothing to damp.
+# The cut for a block inside one eigenspace (a graph of many components), whose largest Ritz value is 0.
 SMALLEST_CUT, CUT_ABOVE_ONE_EIGENSPACE = 1e-9, 1e-2
-# Rounds stop once every wanted residual is here: the error of a vector is its residual over the gap to the next value.
+# Rounds stop once every wanted residual is this small. A vector's error is its residual over the gap to the next value.
 TARGET_RESIDUAL = 1e-13
 
 
 def subspace_eigenvectors(
     laplacian: Float[Tensor, "b l l"], trivial: Float[Tensor, "b l"], count: int
 ) -> Float[Tensor, "b m l"]:
-    """A random block larger than `count` holds every wanted direction, repeated ones too, so none can be missed.
+    """Iterate a random block larger than `count`. It has a component along every wanted eigenvector, so none is missed.
 
-    Each round damps the part of the spectrum above the block's largest Ritz value by a Chebyshev polynomial, then
-    orthonormalizes and rotates the block to its Ritz vectors.
+    Each round damps the spectrum above the block's largest Ritz value by a Chebyshev polynomial, orthonormalizes the
+    block, and rotates it to its Ritz vectors.
     """
     images, tokens = trivial.shape
     width = min(2 * count + 8, tokens - 1)

@@ -1,0 +1,71 @@
+"""Parse the command line, run the subcommand, and report expected errors in one clear line."""
+
+import os
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from spectral_vmamba._version import __version__
+from spectral_vmamba.cli import (
+    certify,
+    demo,
+    embed,
+    evaluate,
+    info,
+    models,
+    predict,
+    search,
+    split,
+    train,
+    traversal,
+)
+from spectral_vmamba.cli.console import print_error, print_line
+from spectral_vmamba.cli.options import CommandParser
+
+COMMANDS = {
+    "train": train,
+    "evaluate": evaluate,
+    "certify": certify,
+    "predict": predict,
+    "embed": embed,
+    "search": search,
+    "split": split,
+    "models": models,
+    "traversal": traversal,
+    "info": info,
+    "demo": demo,
+}
+_DESCRIPTION = """Rotation-invariant vision with Spectral VMamba.
+
+Examples:
+  spectral-vmamba train --recipe lite --data photos/ --output runs/photos
+  spectral-vmamba evaluate runs/photos --rotations 15
+  spectral-vmamba predict runs/photos new/
+
+`spectral-vmamba COMMAND --help` explains a command."""
+
+
+def build_parser() -> CommandParser:
+    """Return the parser of all subcommands."""
+    parser = CommandParser(prog="spectral-vmamba", description=_DESCRIPTION, version=__version__)
+    subcommands = parser.add_subcommands(required=True, metavar="COMMAND")
+    for name, module in COMMANDS.items():
+        subcommands.add_subcommand(name, module.parser(), help=(module.__doc__ or name).splitlines()[0])
+    return parser
+
+
+def run_command(arguments: Sequence[str] | None = None) -> int:
+    """Run a subcommand and return its exit code: 1 for expected errors, 130 or the command's own after Ctrl-C."""
+    config = build_parser().parse_args(arguments)
+    try:
+        return COMMANDS[config.subcommand].run(config[config.subcommand])
+    except BrokenPipeError:  # the reader of our output closed the pipe
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except (ValueError, OSError, ImportError, ArithmeticError) as error:
+        print_error(error)
+        return 1
+    except KeyboardInterrupt as interruption:
+        print_line(Console(stderr=True), str(interruption) or "interrupted")
+        return getattr(interruption, "exit_code", 130)

@@ -1,0 +1,33 @@
+"""Images that cannot be read: one type for all of them, and the file that lists them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from spectral_vmamba.utils.atomic_files import write_text
+
+UNREADABLE_FILE = "unreadable.txt"
+
+
+@dataclass(frozen=True)
+class ReadError:
+    """An image that could not be read, by its index in the dataset, and why."""
+
+    index: int
+    name: str
+    reason: str
+
+
+def write_unreadable(folder: Path, errors: Iterable[ReadError]) -> None:
+    """List unreadable images in `unreadable.txt`, one per line: name, tab, reason. Without errors, remove the file."""
+    lines = [f"{error.name}\t{error.reason}\n" for error in sorted(errors, key=lambda error: error.index)]
+    if lines:
+        write_text(folder / UNREADABLE_FILE, "".join(lines))
+    else:
+        (folder / UNREADABLE_FILE).unlink(missing_ok=True)
+
+
+def summarize_unreadable(errors: Iterable[ReadError], limit: int = 10) -> str:
+    """Names for a message, shortened after `limit`."""
+    names = [error.name for error in errors]
+    return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")

@@ -1,0 +1,49 @@
+"""What can go wrong in training, explained: unreadable images, crashed workers, lost processes."""
+
+from collections.abc import Callable, Iterable
+
+from spectral_vmamba.data.dataset import ImageDataset
+from spectral_vmamba.data.unreadable import UNREADABLE_FILE, ReadError, summarize_unreadable, write_unreadable
+from spectral_vmamba.training.run import RunFolder
+from spectral_vmamba.training.step import TrainingError
+
+_LOST_PROCESS = ("Connection closed by peer", "Connection reset", "gloo", "NCCL")
+
+
+class UnreadableImages:
+    """Lists unreadable training images in the run's folder, and raises an error if there are too many."""
+
+    def __init__(self, dataset: ImageDataset, max_share: float, folder: RunFolder, note: Callable[[str], None]):
+        self.dataset, self.max_share, self.folder, self.note = dataset, max_share, folder, note
+        self.errors: dict[int, ReadError] = {}
+
+    def add(self, errors: Iterable[ReadError]) -> None:
+        new = {error.index: error for error in errors if error.index not in self.errors}
+        if not new:
+            return
+        self.errors |= new
+        for i in sorted(new):
+            self.note(f"cannot be read, ignored: {new[i].name}")
+        every = [self.errors[i] for i in sorted(self.errors)]
+        write_unreadable(self.folder.path, every)
+        if len(every) > self.max_share * len(self.dataset):
+            raise ValueError(
+                f"{len(every)} of {len(self.dataset)} training images cannot be read, more than {self.max_share:.2%}: "
+                f"{summarize_unreadable(every)}; all are listed in {self.folder.path / UNREADABLE_FILE}. Remove them, "
+                "or allow more with --max-unreadable"
+            )
+
+
+def explain_failure(error: Exception, folder: RunFolder) -> Exception:
+    """The error, or a clearer one that also says which checkpoint is left."""
+    saved = f"the last checkpoint is {folder.last}" if folder.last.exists() else "no checkpoint was saved yet"
+    if isinstance(error, TrainingError):
+        return TrainingError(f"{error} ({saved})")
+    text = str(error)
+    if isinstance(error, ValueError):  # raised in a worker, its message is the last line of the traceback
+        return ValueError(text.splitlines()[-1].removeprefix("ValueError: ")) if "DataLoader" in text else error
+    if "DataLoader worker" in text:
+        return OSError(f"a data loading process died, possibly out of memory; {saved}. {text}")
+    if any(word in text for word in _LOST_PROCESS):
+        return OSError(f"another process of this job died; resume with --resume: {saved}. {text.splitlines()[0]}")
+    return error

@@ -1,0 +1,106 @@
+"""The folder and the state of one training run, and whether a run may be resumed with given settings."""
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from spectral_vmamba.data.unreadable import UNREADABLE_FILE
+from spectral_vmamba.inference.checkpoint import (
+    BEST_FILE,
+    LAST_FILE,
+    Checkpoint,
+    CheckpointError,
+    load_checkpoint,
+)
+from spectral_vmamba.training.reporting import EpochReport
+from spectral_vmamba.training.train_config import TrainConfig
+from spectral_vmamba.utils.atomic_files import prepare_folder, write_text
+from spectral_vmamba.utils.extras import require
+from spectral_vmamba.utils.settings import flatten, from_dict, to_json_dict
+
+# Settings that do not change the result, and may therefore change when a run is resumed.
+_CHANGEABLE = ("output", "tracker", "save_minutes", "workers", "cache_folder")
+
+
+class RunFolder:
+    """Checkpoints, settings, history and logs of one run."""
+
+    def __init__(self, path: str | Path):
+        self.path = Path(path)
+        self.last, self.best, self.logs = self.path / LAST_FILE, self.path / BEST_FILE, self.path / "logs"
+
+    def prepare(self) -> None:
+        prepare_folder(self.path, "output folder")
+
+    def write_settings(self, config: TrainConfig) -> None:
+        text = require("yaml", "train").safe_dump(to_json_dict(config), sort_keys=False, allow_unicode=True)
+        write_text(self.path / "config.yaml", text)
+
+    def write_history(self, history: list[EpochReport]) -> None:
+        write_text(self.path / "history.json", json.dumps([asdict(report) for report in history], indent=1))
+
+    def remove_unreadable_list(self) -> None:
+        """Remove the list of a previous run that saved no checkpoint."""
+        (self.path / UNREADABLE_FILE).unlink(missing_ok=True)
+
+    def checkpoint(self, resume: bool) -> Checkpoint | None:
+        """The checkpoint to resume from; None for a new run."""
+        if not self.last.exists():
+            return None
+        if not resume:
+            raise ValueError(
+                f"{self.path} already contains a run; resume it with --resume (resume=True), or choose another output"
+            )
+        try:
+            return load_checkpoint(self.last)
+        except CheckpointError as error:
+            raise CheckpointError(
+                f"{error}; start a new run, from the best epoch with --initial {self.best}"
+            ) from error
+
+
+@dataclass
+class RunState:
+    """The progress of a run, as stored in checkpoints.
+
+    `losses` is the sum over the steps of the current epoch. `best` is the report of the best epoch, with `weights`
+    ("ema" or "raw"), their accuracy `top1` and their loss, which decides between equal accuracies.
+    """
+
+    step: int = 0
+    losses: float = 0.0
+    history: list[EpochReport] = field(default_factory=list)
+    best: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def from_dict(cls, stored: dict[str, Any]) -> "RunState":
+        history = [EpochReport(**report) for report in stored["history"]]
+        return cls(stored["step"], stored["losses"], history, stored["best"])
+
+    def end_epoch(self, report: EpochReport) -> bool:
+        """Record the end of an epoch; return whether it is the best so far."""
+        self.losses = 0.0
+        self.history.append(report)
+        weights, top1, loss = report.better_weights()
+        if self.best and (top1, -loss) <= (self.best["top1"], -self.best["top1_loss"]):
+            return False
+        self.best = {**asdict(report), "weights": weights, "top1": top1, "top1_loss": loss}
+        return True
+
+    def epochs_without_improvement(self) -> int:
+        return len(self.history) - self.best["epoch"] if self.best else 0
+
+
+def resume_settings(config: TrainConfig, checkpoint: Checkpoint, folder: Path) -> TrainConfig:
+    """The settings of the run. Given settings must be the same or left at their defaults; a few may change."""
+    stored = from_dict(TrainConfig, checkpoint.header.training["config"])
+    given, previous, defaults = flatten(config), flatten(stored), flatten(TrainConfig())
+    changed = [
+        key for key in given if key not in _CHANGEABLE and given[key] != previous[key] and given[key] != defaults[key]
+    ]
+    if changed:
+        differences = ", ".join(f"{key} = {previous[key]} (now {given[key]})" for key in changed)
+        raise ValueError(f"the run in {folder} was started with {differences}; omit them to resume, or start a new run")
+    current = to_json_dict(config)
+    return from_dict(TrainConfig, {**to_json_dict(stored), **{key: current[key] for key in _CHANGEABLE}})

@@ -1,0 +1,179 @@
+"""The native graphs and eigenvectors against the dense ones."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spectral_vmamba.data import photograph_crops
+from spectral_vmamba.ops.grid import Grid
+from spectral_vmamba.ops.spectral import (
+    affinity,
+    neighbor_graphs,
+    normalized_laplacian,
+    smallest_eigenpairs,
+    sparse_eigenpairs,
+    spectral_ranks,
+)
+from tests.support.native import needs_native
+
+pytestmark = needs_native
+
+
+def patches(side, count=3):
+    """Photographs cut into side × side patches, as features."""
+    crops = photograph_crops(count, 4 * side, seed=0).double()
+    cut = crops.unfold(2, 4, 4).unfold(3, 4, 4)
+    return cut.permute(0, 2, 3, 1, 4, 5).reshape(count, side * side, -1)
+
+
+def blank_background(side=10):
+    features = patches(side)
+    features[:, : side * side // 2] = 1.0
+    return features
+
+
+def clusters():
+    """Far apart: the nearest-neighbor graph is in three pieces, and spanning edges join them."""
+    generator = torch.Generator().manual_seed(0)
+    centers = torch.tensor([0.0, 50.0, 120.0]).repeat_interleave(20)
+    return torch.randn(2, 60, 4, generator=generator, dtype=torch.float64) + centers[None, :, None]
+
+
+def lattice():
+    """Full of exact ties."""
+    y, x = torch.meshgrid(torch.arange(8.0), torch.arange(8.0), indexing="ij")
+    return torch.stack([y, x], -1).reshape(1, 64, 2).double()
+
+
+FEATURES = {
+    "photographs": lambda: patches(14),
+    "odd number": lambda: patches(9),
+    "blank background": blank_background,
+    "clusters": clusters,
+    "lattice": lattice,
+    "one channel": lambda: torch.randn(2, 50, 1, dtype=torch.float64),
+}
+
+
+@pytest.mark.parametrize("kind", FEATURES)
+@pytest.mark.parametrize("neighbors", [1, 5, 12])
+def test_the_graph_is_the_dense_one(kind, neighbors):
+    features = FEATURES[kind]()
+    graphs = neighbor_graphs(features, neighbors)
+    expected = affinity(features, neighbors)
+    for image, weights in enumerate(expected):
+        found = torch.from_numpy(graphs.affinity(image).toarray())
+        assert torch.equal(found != 0, weights != 0)
+        torch.testing.assert_close(found, weights, rtol=1e-10, atol=0)
+
+
+def test_equal_tokens_are_one_node():
+    graphs = neighbor_graphs(blank_background(10), 5)
+    assert graphs.nodes.max() <= 51
+    assert torch.equal(graphs.sizes.sum(1), torch.full((3,), 100, dtype=graphs.sizes.sum(1).dtype))
+
+
+def projector(vectors):
+    return vectors.mT @ vectors
+
+
+@pytest.mark.parametrize("kind", [kind for kind in FEATURES if kind != "lattice"])
+def test_eigenpairs_are_the_dense_ones(kind):
+    features = FEATURES[kind]()
+    pairs, trivial = sparse_eigenpairs(neighbor_graphs(features, 5), 6)
+    laplacian, null = normalized_laplacian(affinity(features, 5))
+    exact = smallest_eigenpairs(laplacian, null, 6, "dense")
+    torch.testing.assert_close(trivial, null, rtol=0, atol=1e-12)
+    torch.testing.assert_close(pairs.values, exact.values, rtol=0, atol=1e-12)
+    # Each vector's error is its residual over its gap; photographs' gaps are 1e-4 and more.
+    torch.testing.assert_close(projector(pairs.vectors[:, :4]), projector(exact.vectors[:, :4]), rtol=0, atol=1e-9)
+    residuals = (laplacian @ pairs.vectors.mT - pairs.vectors.mT * pairs.values[:, None]).norm(dim=1)
+    assert float(residuals[:, :4].max()) <= 1e-11
+    torch.testing.assert_close(pairs.residuals, residuals, rtol=0.1, atol=1e-13)
+
+
+def test_repeated_eigenvalues_of_a_lattice_come_as_whole_eigenspaces():
+    """The square lattice has λ₂ = λ₃ and more pairs: eigenspaces, not vectors, are comparable."""
+    pairs, _ = sparse_eigenpairs(neighbor_graphs(lattice(), 4), 8, wanted=8)
+    laplacian, null = normalized_laplacian(affinity(lattice(), 4))
+    exact = smallest_eigenpairs(laplacian, null, 63, "dense")
+    torch.testing.assert_close(pairs.values, exact.values[:, :8], rtol=0, atol=1e-12)
+    values = exact.values[0]
+    ends = [i + 1 for i in range(8) if values[i + 1] - values[i] > 1e-6]
+    assert ends
+    assert len(ends) < 8
+    for end in ends:
+        a, b = projector(pairs.vectors[:, :end]), projector(exact.vectors[:, :end])
+        torch.testing.assert_close(a, b, rtol=0, atol=1e-9)
+
+
+def test_an_image_does_not_depend_on_its_batch_mates_nor_on_threads():
+    features = patches(14, 4)
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        pairs, trivial = sparse_eigenpairs(neighbor_graphs(features, 5), 6)
+        torch.set_num_threads(3)
+        alone = [sparse_eigenpairs(neighbor_graphs(features[i : i + 1], 5), 6) for i in range(4)]
+    finally:
+        torch.set_num_threads(before)
+    for i, (own, null) in enumerate(alone):
+        assert torch.equal(own.vectors[0], pairs.vectors[i])
+        assert torch.equal(own.values[0], pairs.values[i])
+        assert torch.equal(null[0], trivial[i])
+
+
+@pytest.mark.parametrize("kind", FEATURES)
+def test_ranks_are_those_of_the_dense_solver(kind):
+    features = FEATURES[kind]()
+    side = int(features.shape[1] ** 0.5)
+    height, width = (side, side) if side**2 == features.shape[1] else (1, features.shape[1])
+    grid = Grid(height, width)
+    native, dense = (spectral_ranks(features, grid, 4, 5, solver) for solver in ("native", "dense"))
+    assert torch.equal(native[0], dense[0])
+    assert torch.equal(native[1], dense[1])
+
+
+@settings(deadline=None, max_examples=25)
+@given(seed=st.integers(0, 2**16), tokens=st.integers(33, 120), neighbors=st.integers(1, 8), copies=st.booleans())
+def test_numbering_the_tokens_otherwise_renumbers_the_answer(seed, tokens, neighbors, copies):
+    generator = torch.Generator().manual_seed(seed)
+    features = torch.randn(1, tokens, 5, generator=generator, dtype=torch.float64).cumsum(1)
+    if copies:
+        features[:, 20:30] = features[:, :1]
+    names = torch.randperm(tokens, generator=generator)
+    graphs, renamed = neighbor_graphs(features, neighbors), neighbor_graphs(features[:, names], neighbors)
+    difference = graphs.affinity(0)[names.numpy()][:, names.numpy()] - renamed.affinity(0)
+    assert abs(difference).max() < 1e-12
+    (a, _), (b, _) = sparse_eigenpairs(graphs, 4, 2), sparse_eigenpairs(renamed, 4, 2)
+    assert torch.equal(a.residuals.isinf(), b.residuals.isinf())
+    if a.residuals.isfinite().all():
+        torch.testing.assert_close(a.values, b.values, rtol=0, atol=1e-9)
+
+
+def test_more_pieces_than_the_block_is_wide():
+    """Thirty clusters far apart, joined by the weakest edges: 29 eigenvalues below the width of a cluster."""
+    generator = torch.Generator().manual_seed(0)
+    centers = 1e4 * torch.rand(1, 30, 6, generator=generator, dtype=torch.float64).repeat_interleave(8, 1)
+    features = centers + 1e-3 * torch.randn(1, 240, 6, generator=generator, dtype=torch.float64)
+    native, dense = (spectral_ranks(features, Grid(1, 240), 4, 5, solver)[0] for solver in ("native", "dense"))
+    assert torch.equal(native, dense)
+
+
+def test_features_of_few_bits_are_told_apart():
+    """Small whole numbers differ only in the highest bits of a double."""
+    features = torch.randint(0, 3, (1, 2000, 4), generator=torch.Generator().manual_seed(0)).double()
+    assert int(neighbor_graphs(features, 5).nodes[0]) == len(features[0].unique(dim=0))
+
+
+def test_a_flat_image_goes_back_to_the_dense_solver():
+    ranks, _ = spectral_ranks(torch.ones(2, 64, 3), Grid(8, 8), 4, 5)
+    assert ranks.shape == (2, 4, 64)
+    pairs, _ = sparse_eigenpairs(neighbor_graphs(torch.ones(1, 64, 3), 5), 6)
+    assert pairs.residuals.isinf().all()
+
+
+def test_neighbors_out_of_range():
+    with pytest.raises(ValueError, match="expected 1 to 48 neighbors"):
+        neighbor_graphs(torch.randn(1, 50, 2), 49)

@@ -1,0 +1,42 @@
+"""The selective scan as its equations: one token after the other. And comparisons with gradients."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def plain_scan(s6, tokens, parameter_set: int = 0) -> list[Tensor]:
+    """Return the outputs of one parameter set of an S6 layer for a list of tokens (channels,), in the given order."""
+    i = parameter_set
+    h, outputs = torch.zeros(tokens[0].numel(), s6.state_size).to(tokens[0]), []
+    for u in tokens:
+        dt, B, C = (s6.x_proj[i] @ u).split([s6.rank, s6.state_size, s6.state_size])
+        Δ = F.softplus(s6.dt_proj[i] @ dt + s6.dt_bias[i])[:, None]
+        h = torch.exp(-Δ * s6.A_log[i].exp()) * h + Δ * B * u[:, None]
+        outputs.append(h @ C + s6.D[i] * u)
+    return outputs
+
+
+def assert_equal_with_gradients(
+    actual: Tensor, expected: Tensor, inputs: dict[str, Tensor], all_used: bool = True
+) -> None:
+    """Compare two results in float64, and the gradients of all inputs through them.
+
+    Largest differences measured over the four families: 4e-15 relative to the largest value, 1e-14 for gradients.
+    """
+    assert_relatively_close(actual, expected, 4e-14, "output")
+    weight = torch.randn_like(actual)
+    gradients = [torch.autograd.grad((y * weight).sum(), list(inputs.values())) for y in (actual, expected)]
+    for name, a, b in zip(inputs, *gradients, strict=True):
+        assert b.any() or not all_used, f"{name} has no gradient"
+        if b.any():
+            assert_relatively_close(a, b, 1e-13, f"gradient of {name}")
+        else:
+            assert not a.any(), f"{name} has a gradient"
+
+
+def assert_relatively_close(actual: Tensor, expected: Tensor, tolerance: float, name: str = "") -> None:
+    """Compare up to `tolerance` times the largest expected value."""
+    difference = float(((actual - expected).abs().max() / expected.abs().max()).detach())
+    assert actual.shape == expected.shape
+    assert difference <= tolerance, f"{name} differs by {difference:.2e} of its largest value"
