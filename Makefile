@@ -1,4 +1,4 @@
-# Everything runs in .venv, which the first command creates and fills with the versions of constraints.txt.
+# All commands run in .venv. The first one creates it and installs the versions of constraints.txt.
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
@@ -6,11 +6,11 @@ INSTALLED := .venv/.installed
 .PHONY: help demo test test-slow fix bench clean
 
 help:
-	@echo "make demo       set up, then train two small networks, turn their pictures, and report (demo/report.html)"
-	@echo "make test       set up, then run the tests"
-	@echo "make test-slow  the tests that take minutes each"
+	@echo "make demo       set up, train two small networks, rotate their images, and write demo/report.html"
+	@echo "make test       set up and run the tests"
+	@echo "make test-slow  run the tests that take minutes each"
 	@echo "make bench      compare speed and memory with other implementations (numbers and plots in benchmarks/results/)"
-	@echo "make fix        format, lint, check types"
+	@echo "make fix        format, lint, check types and imports"
 	@echo "make clean      remove .venv and caches"
 
 $(INSTALLED): pyproject.toml constraints.txt $(wildcard csrc/*)
@@ -22,7 +22,7 @@ $(INSTALLED): pyproject.toml constraints.txt $(wildcard csrc/*)
 demo: $(INSTALLED)
 	$(BIN)/spectral-vmamba demo --output demo
 
-# One process for every processor, each with one thread, a file of tests at a time.
+# One process per core, each with one thread; the tests of a file run in one process.
 test: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
 
@@ -36,7 +36,8 @@ bench: $(INSTALLED)
 fix: $(INSTALLED)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
-	$(BIN)/pyright
+	$(BIN)/basedpyright
+	$(BIN)/lint-imports
 
 clean:
-	rm -rf .venv .pytest_cache .ruff_cache .hypothesis build
+	rm -rf .venv .pytest_cache .ruff_cache .import_linter_cache .hypothesis build

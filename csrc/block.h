@@ -1,5 +1,5 @@
-// A block: several vectors over the nodes of a graph, stored side by side as (rows, 4 · V), so that each matrix entry is
-// multiplied with all of them in a few vector registers. Also the small matrices that products of blocks give.
+// A block: several vectors over the nodes of a graph, stored side by side as (rows, 4 · V), so that each matrix entry
+// is multiplied with all of them in a few vector registers. Also the small matrices that products of blocks give.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Squared distances from some tokens to all, each a plain sum over channels: equal whichever of the two comes first,
-// exactly 0 between equal tokens, and blind to how tokens are numbered.
+// Squared distances from some tokens to all tokens, each a plain sum over channels: exactly symmetric, exactly 0
+// between equal tokens, and independent of how tokens are numbered.
 #pragma once
 
 #include <bit>
@@ -13,16 +13,16 @@ namespace sv {
 
 typedef double Lanes __attribute__((vector_size(32), aligned(8)));
 
-// The distinct tokens of an image. Patches of a blank background are equal to the bit, and stand as one from here on.
+// The distinct tokens of an image. Patches of a blank background have the same bits and become one token here.
 class Tokens {
   public:
-    static constexpr int64_t group = 8;  // tokens side by side in memory, two vectors
+    static constexpr int64_t group = 8;  // tokens side by side in memory: two vectors
     int64_t count, channels, padded;
-    std::vector<int32_t> owner;  // which distinct token each of the image's tokens is
-    std::vector<int32_t> sizes;  // how often each occurs, (count)
+    std::vector<int32_t> owner;  // the distinct token of each token of the image
+    std::vector<int32_t> sizes;  // how often each distinct token occurs, (count)
     std::vector<double> rows;    // (count, channels)
     std::vector<double> packed;  // (padded / group, channels, group)
-    std::vector<double> norms;   // squared lengths from the mean token, (padded)
+    std::vector<double> norms;   // squared distances from the mean token, (padded)
 
     Tokens(const double* features, int64_t all, int64_t channels) : channels(channels) {
         find_distinct(features, all);
@@ -37,16 +37,16 @@ class Tokens {
         for (int64_t i = 0; i < count; ++i) {
             double norm = 0;
             for (int64_t c = 0; c < channels; ++c) {
-                const double value = rows[i * channels + c], centred = value - mean[c];
+                const double value = rows[i * channels + c], centered = value - mean[c];
                 packed[(i / group * channels + c) * group + i % group] = value;
-                norm += centred * centred;
+                norm += centered * centered;
             }
             norms[i] = norm;
         }
     }
 
   private:
-    // Open addressing on a hash of each row's bits.
+    // A hash table with open addressing, keyed by the bits of each row.
     void find_distinct(const double* features, int64_t all) {
         size_t slots = 16;
         while (slots < size_t(2 * all)) slots *= 2;
@@ -74,13 +74,13 @@ class Tokens {
         uint64_t mixed = 0x9e3779b97f4a7c15;
         for (int64_t c = 0; c < channels; ++c) {
             mixed = (mixed ^ std::bit_cast<uint64_t>(row[c])) * 0xbf58476d1ce4e5b9;
-            mixed ^= mixed >> 32;  // numbers of few bits differ only at the top
+            mixed ^= mixed >> 32;  // numbers with few significant bits differ only in their high bits
         }
         return size_t(mixed);
     }
 };
 
-// out (number, padded): from tokens first, first + 1, …; entries past the last token mean nothing.
+// out (number, padded): distances from tokens first, first + 1, …; entries past the last token are undefined.
 template <int64_t number>
 SV_INLINE void squared_distances(const Tokens& tokens, int64_t first, double same, double* out) {
     const int64_t channels = tokens.channels;

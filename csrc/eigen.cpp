@@ -1,7 +1,7 @@
 // Chebyshev-filtered subspace iteration. A random block with more vectors than wanted pairs has a component along every
-// wanted eigenvector, including those of repeated eigenvalues, so no pair is missed. Each round damps everything above the
-// largest Ritz value of the block with a polynomial of L, orthonormalizes the block, and rotates it to its Ritz vectors.
-// Other methods were measured and are slower: docs/native.md.
+// wanted eigenvector, including those of repeated eigenvalues, so no pair is missed. Each round damps everything above
+// the largest Ritz value of the block with a polynomial of L, orthonormalizes the block, and rotates it to its Ritz
+// vectors. Other methods were measured and are slower: docs/native.md.
 #include "eigen.h"
 
 #include <cstring>
@@ -17,8 +17,9 @@ namespace {
 // One round amplifies the wanted directions by at most e^stretch relative to the unwanted ones.
 constexpr double first_stretch = 3, stretch = 10;
 constexpr int64_t max_products = 6000;
-// The error of a wanted vector is about its residual divided by the gap to the next eigenvalue. Entries within 1e-8 count
-// as equal (EQUAL_ENTRIES in ops/spectral/canonical.py): aim for a hundredth of that, or for the level of rounding.
+// The error of a wanted vector is about its residual divided by the gap to the next eigenvalue. Entries within 1e-8
+// count as equal (EQUAL_ENTRIES in ops/spectral/canonical.py): aim for a hundredth of that, or for the level of
+// rounding.
 constexpr double vector_error = 1e-10, rounding = 1e-14, largest_residual = 1e-12, guard_residual = 1e-9;
 
 // S = D^(-1/2) W D^(-1/2) on vectors that are equal on equal tokens, in the orthonormal basis of the nodes. This leaves
@@ -100,7 +101,7 @@ class Solver {
     }
 
     SV_INLINE bool orthonormalize() {
-        for (int pass = 0; pass < 2; ++pass) {  // the first pass leaves an error of rounding times the block's condition
+        for (int pass = 0; pass < 2; ++pass) {  // the first pass leaves an error of rounding times the condition of X
             Small products, factor;
             project_out(X, S.trivial.data());
             inner_products(X, X, products);
@@ -159,15 +160,17 @@ class Solver {
         return i < o.wanted || ritz[i] - ritz[o.wanted - 1] <= 10 * o.cluster;
     }
 
-    // X ← p(L) X with |p| ≤ 1 between the largest Ritz value and 2, the end of the spectrum, by the scaled recurrence. The
-    // degree is what the stretch `limit` allows, or less if the wanted pairs need less.
+    // X ← p(L) X with |p| ≤ 1 between the largest Ritz value and 2, the end of the spectrum, by the scaled recurrence.
+    // The degree is what the stretch `limit` allows, or less if the wanted pairs need less.
     SV_INLINE int64_t filter(const sv_eigen_options& o, double limit, int64_t budget) {
         const double cut = std::clamp(ritz[columns - 1], 1e-6, 1.9);
         const double center = (2 + cut) / 2, half = (2 - cut) / 2, start = -half / center;
         double needed = 0;
         for (int64_t i = 0; i < o.count; ++i)
-            if (double e = excess(o, i); e > 1)
-                needed = std::max(needed, std::acosh(3 * e) / std::acosh(std::max((center - ritz[i]) / half, 1 + 1e-9)));
+            if (double e = excess(o, i); e > 1) {
+                const double position = std::max((center - ritz[i]) / half, 1 + 1e-9);
+                needed = std::max(needed, std::acosh(3 * e) / std::acosh(position));
+            }
         const double allowed = limit / std::acosh(center / half);
         const int64_t degree = std::clamp<int64_t>(int64_t(std::ceil(std::min(needed, allowed))), 2, budget + 2);
         double sigma = start;
@@ -239,7 +242,8 @@ Sparse normalized_adjacency(const Nodes& nodes) {
     double total = 0;
     for (int64_t i = 0; i < nodes.count; ++i) {
         degree[i] = nodes.sizes[i] - 1;
-        for (int64_t e = offsets[i]; e < offsets[i + 1]; ++e) degree[i] += nodes.weights[e] * nodes.sizes[nodes.columns[e]];
+        for (int64_t e = offsets[i]; e < offsets[i + 1]; ++e)
+            degree[i] += nodes.weights[e] * nodes.sizes[nodes.columns[e]];
         total += degree[i] * nodes.sizes[i];
     }
     Sparse S{nodes.count, offsets, nodes.columns, {}, {}, {}};

@@ -16,7 +16,8 @@ struct sv_eigen_options {
 // The largest `wanted` that the solver accepts.
 SV_EXPORT int64_t sv_most_eigenvectors();
 
-// Graphs in the layout of sv_graphs_copy; every token has an edge. values and residuals (images, count), vectors (images,
-// count, tokens), trivial (images, tokens), rounds (images): the number of rounds, negative if the solver failed.
+// Graphs in the layout of sv_graphs_copy; every token has an edge. values and residuals (images, count), vectors
+// (images, count, tokens), trivial (images, tokens), rounds (images): the number of rounds, negative if the solver
+// failed.
 SV_EXPORT int sv_smallest_eigenpairs(const sv_eigen_options* options, const sv_graph_arrays* graphs, double* values,
                                      double* vectors, double* residuals, double* trivial, int32_t* rounds);

@@ -1,7 +1,7 @@
-// exp and softplus that the compiler turns into vector code on any processor, without -ffast-math.
+// exp and softplus in a form that the compiler vectorizes on any processor, without -ffast-math.
 //
-// Their errors are measured by tests/ops/test_native.py, which states the bounds. NaN stays NaN; nothing flushes
-// denormals that come in. double goes through the C library.
+// tests/ops/test_native.py measures their errors and states the bounds. NaN stays NaN, and denormal inputs are not
+// flushed to zero. double uses the C library.
 #pragma once
 
 #include <bit>
@@ -21,7 +21,7 @@ SV_INLINE float load(float value) { return value; }
 SV_INLINE double load(double value) { return value; }
 SV_INLINE float load(bfloat16 value) { return std::bit_cast<float>(uint32_t(value.bits) << 16); }
 
-// x = (i + r) ln 2 with |r| ≤ 1/2; 2^r by a minimax polynomial (2.0e-9), 2^i added to its exponent bits.
+// x = (i + r) ln 2 with |r| ≤ 1/2: a minimax polynomial for 2^r (error 2.0e-9), then 2^i added to its exponent bits.
 SV_INLINE float exponential_in_range(float x) {
     constexpr float round_to_integer = 12582912.0f;  // 1.5 · 2^23: adding it leaves the integer in the low bits
     float shifted = x * 1.44269504f + round_to_integer;
@@ -37,7 +37,7 @@ SV_INLINE float exponential_in_range(float x) {
     return std::bit_cast<float>(std::bit_cast<uint32_t>(value) + (std::bit_cast<uint32_t>(shifted) << 23));
 }
 
-// For x ≤ 0; below -86.6 the result stays at 2.5e-38, near the smallest normal number.
+// For x ≤ 0. Below -86.6 the result stays at 2.5e-38, near the smallest normal number.
 SV_INLINE float decaying_exponential(float x) {
     constexpr float lowest = -86.6f;
     return exponential_in_range(x < lowest ? lowest : x);
@@ -57,7 +57,8 @@ SV_INLINE Real exponential_of(Real x) {
     return decays ? decaying_exponential(x) : exponential(x);
 }
 
-// z in [0, 1]: log(1 + z) = z times a minimax polynomial (5.0e-8). A division would take longer than its nine terms.
+// For z in [0, 1]: log(1 + z) = z times a minimax polynomial (error 5.0e-8). A division would take longer than the nine
+// terms.
 SV_INLINE float log_one_plus(float z) {
     float value = 0.00536482129f;
     value = value * z - 0.0300657805f;

@@ -4,10 +4,11 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
-#include <new>
+#include <memory>
 #include <numeric>
 
 #include "distances.h"
+#include "guard.h"
 
 namespace sv {
 namespace {
@@ -35,19 +36,19 @@ SV_CLONES void one_row(const Tokens& tokens, int64_t token, double same, double*
     squared_distances<1>(tokens, token, same, out);
 }
 
-// All of them at hand for a small image; otherwise computed whenever they are asked for.
+// Stores all distances of a small image. For larger images, computes them on request.
 class Distances {
   public:
     static constexpr int64_t strip = 4;
     const Tokens& tokens;
 
     Distances(const Tokens& tokens, double same)
-        : tokens(tokens), same(same), all(tokens.count * tokens.padded <= largest_kept),
-          memory((all ? tokens.count : strip) * tokens.padded) {}
+        : tokens(tokens), same(same), stores_all(tokens.count * tokens.padded <= largest_stored),
+          memory((stores_all ? tokens.count : strip) * tokens.padded) {}
 
-    // Rows first, first + 1, …: as many as are left, at most `strip`.
+    // Rows first, first + 1, …: `strip` of them, or the remaining ones.
     double* rows(int64_t first) {
-        double* out = memory.data() + (all ? first * tokens.padded : 0);
+        double* out = memory.data() + (stores_all ? first * tokens.padded : 0);
         const int64_t number = std::min(strip, tokens.count - first);
         if (number == strip)
             four_rows(tokens, first, same, out);
@@ -56,17 +57,17 @@ class Distances {
         return out;
     }
 
-    // After `rows` went over all of them.
+    // Call this after `rows` has covered all tokens.
     const double* row(int64_t token) {
-        if (all) return memory.data() + token * tokens.padded;
+        if (stores_all) return memory.data() + token * tokens.padded;
         one_row(tokens, token, same, memory.data());
         return memory.data();
     }
 
   private:
-    static constexpr int64_t largest_kept = 1 << 18;
+    static constexpr int64_t largest_stored = 1 << 18;
     double same;
-    bool all;
+    bool stores_all;
     std::vector<double> memory;
 };
 
@@ -77,7 +78,7 @@ SV_CLONES double sum_of_roots(const double* squared, const int32_t* sizes, int64
     return sum;
 }
 
-// The k-th smallest entry, each counted as often as its size says, after `zeros` zeros; `nearest` is room for k.
+// The k-th smallest of `zeros` zeros and the entries of the row, entry i counted sizes[i] times. `nearest` is a buffer.
 double kth_smallest(const double* row, const std::vector<int32_t>& sizes, int64_t k, int64_t zeros,
                     std::vector<double>& nearest) {
     if (zeros >= k) return 0;
@@ -87,7 +88,7 @@ double kth_smallest(const double* row, const std::vector<int32_t>& sizes, int64_
     for (size_t i = 0; i < sizes.size(); ++i) {
         if (!(row[i] < last)) continue;
         for (int32_t copy = 0; copy < sizes[i] && row[i] < last; ++copy) {
-            double value = row[i];  // sinks to its place; no branch to guess wrong
+            double value = row[i];  // insertion without branches, which would be mispredicted
             for (int64_t place = 0; place < k; ++place) {
                 const double smaller = value < best[place] ? value : best[place];
                 value = value < best[place] ? best[place] : value;
@@ -100,19 +101,20 @@ double kth_smallest(const double* row, const std::vector<int32_t>& sizes, int64_
 }
 
 struct Neighborhood {
-    std::vector<Edge> edges;  // from each token to its nearest, ties included
-    double mean;              // distance over all pairs
+    std::vector<Edge> edges;  // from each token to its nearest neighbors, including ties
+    double mean;              // the mean distance over all pairs
 };
 
-// Who is near hangs on σ, known only after all pairs: so first everyone who may be near, by a bound on σ.
+// Whether distances are tied depends on σ, which is known only after all pairs. The first pass collects all possible
+// neighbors, using a bound on σ; the tokens that are too far away are removed afterward.
 Neighborhood nearest_neighbors(Distances& distances, const sv_graph_options& o) {
     const Tokens& tokens = distances.tokens;
     const int64_t count = tokens.count;
     double longest = *std::max_element(tokens.norms.begin(), tokens.norms.end()), sum = 0;
     const double bound = o.tie * 4 * longest;
     std::vector<double> nearest, last(count);
-    Neighborhood found;
-    found.edges.reserve(count * (o.neighbors + 1));
+    Neighborhood result;
+    result.edges.reserve(count * (o.neighbors + 1));
     for (int64_t first = 0; first < count; first += Distances::strip) {
         double* row = distances.rows(first);
         for (int64_t token = first; token < std::min(first + Distances::strip, count); ++token, row += tokens.padded) {
@@ -120,45 +122,45 @@ Neighborhood nearest_neighbors(Distances& distances, const sv_graph_options& o) 
             row[token] = infinite;
             last[token] = kth_smallest(row, tokens.sizes, o.neighbors, tokens.sizes[token] - 1, nearest);
             for (int64_t j = 0; j < count; ++j)
-                if (row[j] <= last[token] + bound) found.edges.push_back({int32_t(token), int32_t(j), row[j]});
+                if (row[j] <= last[token] + bound) result.edges.push_back({int32_t(token), int32_t(j), row[j]});
         }
     }
-    found.mean = sum / double(o.tokens * (o.tokens - 1));
-    const double slack = o.tie * found.mean * found.mean;
-    std::erase_if(found.edges, [&](const Edge& edge) { return edge.squared > last[edge.from] + slack; });
-    return found;
+    result.mean = sum / double(o.tokens * (o.tokens - 1));
+    const double slack = o.tie * result.mean * result.mean;
+    std::erase_if(result.edges, [&](const Edge& edge) { return edge.squared > last[edge.from] + slack; });
+    return result;
 }
 
-bool connected(const std::vector<Edge>& edges, int64_t count) {
+bool is_connected(const std::vector<Edge>& edges, int64_t count) {
     std::vector<int32_t> parent(count);
     std::iota(parent.begin(), parent.end(), 0);
     auto root = [&](int32_t token) {
         while (parent[token] != token) token = parent[token] = parent[parent[token]];
         return token;
     };
-    int64_t pieces = count;
+    int64_t components = count;
     for (const Edge& edge : edges) {
         int32_t a = root(edge.from), b = root(edge.to);
         if (a == b) continue;
         parent[a] = b;
-        --pieces;
+        --components;
     }
-    return pieces == 1;
+    return components == 1;
 }
 
-// Prim's tree over all pairs: each token's parent, in the order in which tokens joined.
+// The minimum spanning tree over all pairs (Prim): an edge from the parent of each token, in the order of insertion.
 std::vector<Edge> spanning_tree(Distances& distances) {
     const int64_t count = distances.tokens.count;
     std::vector<double> nearest(count, infinite);
     std::vector<int32_t> parent(count, 0);
-    std::vector<char> joined(count, 0);
+    std::vector<char> in_tree(count, 0);
     std::vector<Edge> tree;
     for (int64_t token = 0; int64_t(tree.size()) < count - 1;) {
-        joined[token] = 1;
+        in_tree[token] = 1;
         const double* row = distances.row(token);
         int64_t next = -1;
         for (int64_t j = 0; j < count; ++j) {
-            if (joined[j]) continue;
+            if (in_tree[j]) continue;
             if (row[j] < nearest[j]) nearest[j] = row[j], parent[j] = int32_t(token);
             if (next < 0 || nearest[j] < nearest[next]) next = j;
         }
@@ -168,10 +170,10 @@ std::vector<Edge> spanning_tree(Distances& distances) {
     return tree;
 }
 
-// From each token along the tree's edges, the longest step on the way to every other.
-class TreeWays {
+// For a token, the longest edge on the tree path to every other token.
+class TreePaths {
   public:
-    TreeWays(const std::vector<Edge>& tree, int64_t count) : starts(count + 1), ends(2 * tree.size()), longest(count) {
+    TreePaths(const std::vector<Edge>& tree, int64_t count) : starts(count + 1), ends(2 * tree.size()), longest(count) {
         for (const Edge& edge : tree) ++starts[edge.from], ++starts[edge.to];
         std::partial_sum(starts.begin(), starts.end(), starts.begin());
         for (const Edge& edge : tree) {
@@ -180,7 +182,7 @@ class TreeWays {
         }
     }
 
-    const std::vector<double>& from(int32_t source) {
+    const std::vector<double>& longest_edges(int32_t source) {
         std::fill(longest.begin(), longest.end(), -1.0);
         longest[source] = 0;
         waiting.assign(1, source);
@@ -204,35 +206,35 @@ class TreeWays {
     std::vector<int32_t> waiting;
 };
 
-// Every edge of some minimum spanning tree: those no longer than the longest step on the tree's way between their ends.
-// Edges come and go ordered by their first end, then by their second.
+// Adds every edge that belongs to some minimum spanning tree: those no longer than the longest edge on the tree path
+// between their ends. Edges are sorted by their first end, then by their second, in the input and in the result.
 std::vector<Edge> with_spanning_edges(const std::vector<Edge>& edges, Distances& distances, double slack) {
     const int64_t count = distances.tokens.count;
-    TreeWays ways(spanning_tree(distances), count);
+    TreePaths paths(spanning_tree(distances), count);
     std::vector<Edge> spanning, all;
     for (int64_t source = 0; source < count; ++source) {
-        const std::vector<double>& longest = ways.from(int32_t(source));
+        const std::vector<double>& longest = paths.longest_edges(int32_t(source));
         const double* row = distances.row(source);
         for (int64_t j = 0; j < count; ++j)
             if (j != source && row[j] <= longest[j] + slack) spanning.push_back({int32_t(source), int32_t(j), row[j]});
     }
-    auto place = [](const Edge& edge) { return std::pair(edge.from, edge.to); };
-    auto before = [&](const Edge& a, const Edge& b) { return place(a) < place(b); };
+    auto ends = [](const Edge& edge) { return std::pair(edge.from, edge.to); };
+    auto before = [&](const Edge& a, const Edge& b) { return ends(a) < ends(b); };
     std::set_union(edges.begin(), edges.end(), spanning.begin(), spanning.end(), std::back_inserter(all), before);
     return all;
 }
 
-// Edges come ordered by their first end, then by their second. Each row merges the edges that leave a token with those
-// that reach it; one found from both sides has the same length to the bit.
-Graph symmetric(const Tokens& tokens, const std::vector<Edge>& edges, double mean, double weakest) {
+// The symmetric graph of these edges, which are sorted by their first end, then by their second. Each row merges the
+// outgoing and the incoming edges of a token. An edge found from both sides has exactly the same length in both.
+Graph symmetric_graph(const Tokens& tokens, const std::vector<Edge>& edges, double mean, double weakest) {
     const int64_t count = tokens.count;
     const double scale = mean > 0 ? 2 * mean * mean : 1;
-    std::vector<int64_t> leaving(count + 1), reaching(count + 1);
-    for (const Edge& edge : edges) ++leaving[edge.from + 1], ++reaching[edge.to + 1];
-    std::partial_sum(leaving.begin(), leaving.end(), leaving.begin());
-    std::partial_sum(reaching.begin(), reaching.end(), reaching.begin());
+    std::vector<int64_t> outgoing(count + 1), incoming(count + 1);
+    for (const Edge& edge : edges) ++outgoing[edge.from + 1], ++incoming[edge.to + 1];
+    std::partial_sum(outgoing.begin(), outgoing.end(), outgoing.begin());
+    std::partial_sum(incoming.begin(), incoming.end(), incoming.begin());
     std::vector<Edge> reversed(edges.size());
-    std::vector<int64_t> next(reaching.begin(), reaching.end() - 1);
+    std::vector<int64_t> next(incoming.begin(), incoming.end() - 1);
     for (const Edge& edge : edges) reversed[next[edge.to]++] = {edge.to, edge.from, edge.squared};
 
     Graph graph{tokens.owner, tokens.sizes, {0}, {}, {}};
@@ -240,12 +242,12 @@ Graph symmetric(const Tokens& tokens, const std::vector<Edge>& edges, double mea
     graph.columns.reserve(2 * edges.size());
     graph.weights.reserve(2 * edges.size());
     for (int64_t token = 0; token < count; ++token) {
-        auto a = edges.begin() + leaving[token], a_end = edges.begin() + leaving[token + 1];
-        auto b = reversed.begin() + reaching[token], b_end = reversed.begin() + reaching[token + 1];
+        auto a = edges.begin() + outgoing[token], a_end = edges.begin() + outgoing[token + 1];
+        auto b = reversed.begin() + incoming[token], b_end = reversed.begin() + incoming[token + 1];
         while (a != a_end || b != b_end) {
-            const bool leaves = b == b_end || (a != a_end && a->to <= b->to);
-            const Edge& edge = leaves ? *a++ : *b++;
-            if (leaves && b != b_end && b->to == edge.to) ++b;
+            const bool is_outgoing = b == b_end || (a != a_end && a->to <= b->to);
+            const Edge& edge = is_outgoing ? *a++ : *b++;
+            if (is_outgoing && b != b_end && b->to == edge.to) ++b;
             graph.columns.push_back(edge.to);
             graph.weights.push_back(std::max(std::exp(-edge.squared / scale), weakest));
         }
@@ -254,30 +256,30 @@ Graph symmetric(const Tokens& tokens, const std::vector<Edge>& edges, double mea
     return graph;
 }
 
-// Nodes in the order of a breadth-first walk: neighbours lie near each other in memory, which matters once a block of
-// vectors is larger than the cache.
-Graph renumbered(const Graph& graph) {
+// Renumbers the nodes in breadth-first order. Neighbors are then close to each other in memory, which matters once a
+// block of vectors is larger than the cache.
+Graph in_breadth_first_order(const Graph& graph) {
     const int64_t count = int64_t(graph.sizes.size());
-    std::vector<int32_t> order, name(count, -1);
+    std::vector<int32_t> order, number(count, -1);
     order.reserve(count);
     for (int64_t root = 0; root < count; ++root) {
-        if (name[root] >= 0) continue;
-        name[root] = int32_t(order.size());
+        if (number[root] >= 0) continue;
+        number[root] = int32_t(order.size());
         order.push_back(int32_t(root));
         for (size_t next = order.size() - 1; next < order.size(); ++next)
             for (int64_t e = graph.offsets[order[next]]; e < graph.offsets[order[next] + 1]; ++e)
-                if (int32_t node = graph.columns[e]; name[node] < 0) {
-                    name[node] = int32_t(order.size());
+                if (int32_t node = graph.columns[e]; number[node] < 0) {
+                    number[node] = int32_t(order.size());
                     order.push_back(node);
                 }
     }
     Graph result{{}, {}, {0}, {}, {}};
-    for (int32_t owner : graph.owner) result.owner.push_back(name[owner]);
+    for (int32_t owner : graph.owner) result.owner.push_back(number[owner]);
     std::vector<std::pair<int32_t, double>> row;
     for (int32_t node : order) {
         row.clear();
         for (int64_t e = graph.offsets[node]; e < graph.offsets[node + 1]; ++e)
-            row.push_back({name[graph.columns[e]], graph.weights[e]});
+            row.push_back({number[graph.columns[e]], graph.weights[e]});
         std::sort(row.begin(), row.end());
         for (auto [column, weight] : row) {
             result.columns.push_back(column);
@@ -292,11 +294,11 @@ Graph renumbered(const Graph& graph) {
 Graph neighbor_graph(const double* features, const sv_graph_options& o) {
     const Tokens tokens(features, o.tokens, o.channels);
     Distances distances(tokens, o.same);
-    Neighborhood near = nearest_neighbors(distances, o);
-    if (!connected(near.edges, tokens.count))
-        near.edges = with_spanning_edges(near.edges, distances, o.tie * near.mean * near.mean);
-    Graph graph = symmetric(tokens, near.edges, near.mean, o.weakest);
-    return tokens.count > largest_in_cache ? renumbered(graph) : graph;
+    Neighborhood nearest = nearest_neighbors(distances, o);
+    if (!is_connected(nearest.edges, tokens.count))
+        nearest.edges = with_spanning_edges(nearest.edges, distances, o.tie * nearest.mean * nearest.mean);
+    Graph graph = symmetric_graph(tokens, nearest.edges, nearest.mean, o.weakest);
+    return tokens.count > largest_in_cache ? in_breadth_first_order(graph) : graph;
 }
 
 }  // namespace
@@ -307,25 +309,20 @@ struct sv_graphs {
 };
 
 int sv_neighbor_graphs(const sv_graph_options* options, const double* features, sv_graphs** graphs) {
-    const sv_graph_options& o = *options;
-    if (o.neighbors < 1 || o.neighbors >= o.tokens - 1) return SV_BAD_INPUT;
-    bool failed = false;
-    try {
-        *graphs = new sv_graphs{std::vector<sv::Graph>(o.images)};
-    } catch (const std::bad_alloc&) {
-        return SV_OUT_OF_MEMORY;
-    }
+    return sv::guarded([&]() -> int {
+        const sv_graph_options& o = *options;
+        if (o.neighbors < 1 || o.neighbors >= o.tokens - 1) return SV_BAD_INPUT;
+        auto result = std::make_unique<sv_graphs>();
+        result->images.resize(o.images);
+        sv::Failures failures;
 #pragma omp parallel for num_threads(o.threads) schedule(dynamic)
-    for (int64_t image = 0; image < o.images; ++image) try {
-            (*graphs)->images[image] = sv::neighbor_graph(features + image * o.tokens * o.channels, o);
-        } catch (...) {
-#pragma omp atomic write
-            failed = true;
-        }
-    if (!failed) return SV_OK;
-    sv_graphs_free(*graphs);
-    *graphs = nullptr;
-    return SV_OUT_OF_MEMORY;
+        for (int64_t image = 0; image < o.images; ++image)
+            failures.catch_in(
+                [&] { result->images[image] = sv::neighbor_graph(features + image * o.tokens * o.channels, o); });
+        failures.rethrow();
+        *graphs = result.release();
+        return SV_OK;
+    });
 }
 
 int64_t sv_graphs_entries(const sv_graphs* graphs) {

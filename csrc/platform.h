@@ -11,10 +11,10 @@
 
 #define SV_INLINE inline __attribute__((always_inline))
 
-// Compiles a function for x86-64-v3 (AVX2 and FMA) and for any x86-64 processor. The loader picks one. "x86-64-v3" tests
-// the processor's features; "haswell" would test for an Intel model and give AMD processors the slow version. Everything
-// such a function calls in its loops must be SV_INLINE, so that it is compiled for the same processor. Parallel regions
-// stay outside: the body of an OpenMP region is not cloned.
+// Compiles a function for x86-64-v3 (AVX2 and FMA) and for any x86-64 processor. The loader picks one. "x86-64-v3"
+// tests the processor's features; "haswell" would test for an Intel model and give AMD processors the slow version.
+// Everything such a function calls in its loops must be SV_INLINE, so that it is compiled for the same processor.
+// Parallel regions stay outside: the body of an OpenMP region is not cloned.
 #if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__) && __GNUC__ >= 12 && !defined(SV_NO_CLONES)
 #define SV_CLONES __attribute__((target_clones("arch=x86-64-v3", "default")))
 #else

@@ -1,7 +1,7 @@
 // With g = dL/dy, the adjoint state runs backward: adjoint_t = C_t g_t + decay_{t+1} adjoint_{t+1}. Every gradient is
 // then local to a token. States are recomputed tile by tile and, along a path, chunk by chunk: a first pass stores only
-// the states at the starts of the chunks. Scratch memory stays near the size of the second-level cache for any number of
-// tokens.
+// the states at the starts of the chunks. Scratch memory stays near the size of the second-level cache for any number
+// of tokens.
 #include <algorithm>
 #include <vector>
 
@@ -58,7 +58,8 @@ struct Buffers {
     }
 };
 
-// Partial sums, each written by one task: over channels (per tile) for B and C, over a group of images for A, D and bias.
+// Partial sums, each written by one task: over channels (per tile) for B and C, over a group of images for A, D and
+// bias.
 template <class Real>
 struct Partial {
     Real *B, *C;         // (tiles, images, sets, tokens, states)
@@ -90,8 +91,8 @@ SV_INLINE void decay_of_step(const Real* step, const Real* A, int64_t width, Rea
 
 // fixed_width is 0 if the width is not known at compile time. One state implies `decays`.
 template <int64_t fixed_width, bool one_state, class Real>
-SV_INLINE void recompute_states(const sv_scan& s, const Path<Real>& path, const Walk<Real>& w, int64_t width, Chunk chunk,
-                                bool decays) {
+SV_INLINE void recompute_states(const sv_scan& s, const Path<Real>& path, const Walk<Real>& w, int64_t width,
+                                Chunk chunk, bool decays) {
     if (fixed_width) width = fixed_width;
     const int64_t states = one_state ? 1 : s.states;
     const Real *before = w.buffers.starts + chunk.index * states * width, *__restrict bias = w.bias;
@@ -123,8 +124,10 @@ SV_INLINE void recompute_states(const sv_scan& s, const Path<Real>& path, const 
 }
 
 template <class Real>
-SV_INLINE void prefetch_grad_delta(const int64_t* order, int64_t t, int64_t channels, int64_t width, const Walk<Real>& w) {
-    if (t >= lookahead) prefetch(w.grad_delta + order[t - lookahead] * channels, width * int64_t(sizeof(Real)));
+SV_INLINE void prefetch_grad_delta(const sv_scan& s, const Path<Real>& path, const Walk<Real>& w, int64_t t,
+                                   int64_t width) {
+    if (t >= lookahead)
+        prefetch(w.grad_delta + path.order[t - lookahead] * s.channels, width * int64_t(sizeof(Real)));
 }
 
 // One state per channel: all gradients of a channel in one loop.
@@ -136,7 +139,7 @@ SV_INLINE void walk_back_one_state(const sv_scan& s, const Path<Real>& path, con
     Real *__restrict grad_bias = w.grad_bias, *__restrict grad_A = w.grad_A, *__restrict carried = w.buffers.adjoint;
     for (int64_t t = chunk.end - 1; t >= chunk.begin; --t) {
         const int64_t i = t - chunk.begin, token = path.order[t];
-        prefetch_grad_delta(path.order, t, s.channels, width, w);
+        prefetch_grad_delta(s, path, w, t, width);
         const Real *__restrict x = w.buffers.x + token * width, *__restrict g = w.buffers.grad_y + token * width;
         const Real *__restrict step = w.buffers.step + i * width, *__restrict slope = w.buffers.slope + i * width;
         const Real *__restrict decay = w.buffers.decay + i * width, *__restrict h = w.buffers.h + i * width;
@@ -183,14 +186,15 @@ SV_INLINE void walk_back(const sv_scan& s, const Path<Real>& path, const Walk<Re
     alignas(cache_line) Real through_B[tile_width], through_A[tile_width];
     for (int64_t t = chunk.end - 1; t >= chunk.begin; --t) {
         const int64_t i = t - chunk.begin, token = path.order[t];
-        prefetch_grad_delta(path.order, t, s.channels, width, w);
+        prefetch_grad_delta(s, path, w, t, width);
         const Real *__restrict x = w.buffers.x + token * width, *__restrict g = w.buffers.grad_y + token * width;
         const Real *__restrict step = w.buffers.step + i * width, *__restrict slope = w.buffers.slope + i * width;
         for (int64_t j = 0; j < states; ++j) {
             Real B = path.B[token * states + j], C = path.C[token * states + j], sum_B = 0, sum_C = 0;
             const Real* __restrict decay = w.buffers.decay + (i * states + j) * width;
             const Real* __restrict h = w.buffers.h + (i * states + j) * width;
-            const Real* __restrict before = i ? h - states * width : w.buffers.starts + (chunk.index * states + j) * width;
+            const Real* __restrict before =
+                i ? h - states * width : w.buffers.starts + (chunk.index * states + j) * width;
             const Real* __restrict A = w.A + j * width;
             // decay_{t+1} adjoint_{t+1} before the loop, decay_t adjoint_t after it
             Real *__restrict carried = w.buffers.adjoint + j * width, *__restrict grad_A = w.grad_A + j * width;
@@ -236,8 +240,8 @@ SV_INLINE void backward_path(const sv_scan& s, const Path<Real>& path, const Wal
     const int64_t row = s.states * width, last = chunks.count - 1;
     std::fill_n(w.buffers.starts, row, Real(0));
     std::fill_n(w.buffers.adjoint, row, Real(0));
-    // Forward over all chunks but the last to find the states they start from, then backward over all of them. One loop,
-    // so that recompute_states is compiled once.
+    // Forward over all chunks but the last to find the states they start from, then backward over all of them. One
+    // loop, so that recompute_states is compiled once.
     for (int64_t pass = 0; pass <= 2 * last; ++pass) {
         const int64_t index = pass < last ? pass : 2 * last - pass;
         const Chunk chunk{index, index * chunks.length, std::min((index + 1) * chunks.length, s.tokens)};
@@ -257,7 +261,8 @@ SV_INLINE void backward_path(const sv_scan& s, const Path<Real>& path, const Wal
 
 // D x_t does not depend on the order, so all paths together add one product to grad_x, and paths of a set share grad_D.
 template <class Real>
-SV_INLINE void skip_gradients(const sv_scan& s, const Buffers<Real>& buffers, Real* grad_D, int64_t first, int64_t width) {
+SV_INLINE void skip_gradients(const sv_scan& s, const Buffers<Real>& buffers, Real* grad_D, int64_t first,
+                              int64_t width) {
     alignas(cache_line) Real D[tile_width], sum[tile_width] = {};
     sum_of_D(s, first, width, D);
     for (int64_t token = 0; token < s.tokens; ++token)
@@ -270,11 +275,13 @@ SV_INLINE void skip_gradients(const sv_scan& s, const Buffers<Real>& buffers, Re
 }
 
 template <class Real>
-SV_INLINE void backward_image(const sv_scan& s, const sv_scan_gradients& out, const Partial<Real>& sums, const Task& task,
-                              int64_t image, const Chunks& chunks, const Buffers<Real>& buffers, bool decays) {
+SV_INLINE void backward_image(const sv_scan& s, const sv_scan_gradients& out, const Partial<Real>& sums,
+                              const Task& task, int64_t image, const Chunks& chunks, const Buffers<Real>& buffers,
+                              bool decays) {
     const int64_t states = s.states, plane = s.tokens * s.channels, first = task.first, width = task.width;
     gather_x(s, image, first, width, buffers.x);
-    gather_tile(static_cast<const Real*>(out.grad_y) + image * plane + first, s.channels, s.tokens, width, buffers.grad_y);
+    const Real* grad_y = static_cast<const Real*>(out.grad_y) + image * plane + first;
+    gather_tile(grad_y, s.channels, s.tokens, width, buffers.grad_y);
     skip_gradients(s, buffers, sums.D + task.group * s.sets * s.channels + first, first, width);
     int64_t last_set = -1;
     for (int64_t i = 0; i < s.paths; ++i) {
@@ -304,8 +311,8 @@ SV_INLINE void backward_image(const sv_scan& s, const sv_scan_gradients& out, co
 }
 
 template <class Real>
-SV_INLINE void backward_tile(const sv_scan& s, const sv_scan_gradients& out, const Partial<Real>& sums, const Task& task,
-                             Real* memory) {
+SV_INLINE void backward_tile(const sv_scan& s, const sv_scan_gradients& out, const Partial<Real>& sums,
+                             const Task& task, Real* memory) {
     const int64_t states = s.states, width = task.width;
     const Chunks chunks(s.tokens, states, sizeof(Real));
     const Buffers<Real> buffers(memory, s, chunks, width);
@@ -328,13 +335,13 @@ SV_INLINE void backward_tile(const sv_scan& s, const sv_scan_gradients& out, con
     }
 }
 
-SV_CLONES void backward_task(const sv_scan& s, const sv_scan_gradients& out, const Partial<float>& sums, const Task& task,
-                             float* memory) {
+SV_CLONES void backward_task(const sv_scan& s, const sv_scan_gradients& out, const Partial<float>& sums,
+                             const Task& task, float* memory) {
     backward_tile(s, out, sums, task, memory);
 }
 
-SV_CLONES void backward_task(const sv_scan& s, const sv_scan_gradients& out, const Partial<double>& sums, const Task& task,
-                             double* memory) {
+SV_CLONES void backward_task(const sv_scan& s, const sv_scan_gradients& out, const Partial<double>& sums,
+                             const Task& task, double* memory) {
     backward_tile(s, out, sums, task, memory);
 }
 
@@ -351,8 +358,8 @@ void add_up(const Real* parts, int64_t count, int64_t size, Real* total, int thr
     }
 }
 
-// Sums over images are kept per group of images, so that tasks on short paths do not spend their time on them. The groups
-// depend only on the number of images, and so does the order of every sum.
+// Sums over images are kept per group of images, so that tasks on short paths do not spend their time on them. The
+// groups depend only on the number of images, and so does the order of every sum.
 constexpr int64_t max_groups = 32;
 
 template <class Real>

@@ -19,7 +19,8 @@ struct Buffers {
           y(x + s.tokens * tile_width) {}
 };
 
-// One state per channel and A ≤ 0: the case of every VMamba. fixed_width is 0 if the width is not known at compile time.
+// One state per channel and A ≤ 0: the case of every VMamba. fixed_width is 0 if the width is not known at compile
+// time.
 template <int64_t fixed_width, class Real>
 SV_INLINE void walk_one_state(const sv_scan& s, const Path<Real>& path, const Buffers<Real>& buffers, int64_t width) {
     if (fixed_width) width = fixed_width;
@@ -53,8 +54,8 @@ SV_INLINE void update_state(const Real* __restrict step, const Real* __restrict 
 }
 
 template <class Real, class Delta>
-SV_INLINE void steps_and_drives(const Delta* __restrict delta, const Real* bias, const Real* __restrict x, int64_t width,
-                                Real* __restrict step, Real* __restrict drive) {
+SV_INLINE void steps_and_drives(const Delta* __restrict delta, const Real* bias, const Real* __restrict x,
+                                int64_t width, Real* __restrict step, Real* __restrict drive) {
     for (int64_t c = 0; c < width; ++c) {
         step[c] = softplus(load(delta[c]) + bias[c]);
         drive[c] = step[c] * x[c];
@@ -77,7 +78,8 @@ SV_INLINE void walk_states(const sv_scan& s, const Path<Real>& path, const Buffe
         else
             steps_and_drives(reinterpret_cast<const Real*>(delta), buffers.bias, x, width, step, drive);
         for (int64_t j = 0; j < s.states; ++j) {
-            const Real *A = buffers.A + j * tile_width, B = path.B[token * s.states + j], C = path.C[token * s.states + j];
+            const Real *A = buffers.A + j * tile_width;
+            const Real B = path.B[token * s.states + j], C = path.C[token * s.states + j];
             Real* h = buffers.h + j * tile_width;
             if (decays)
                 update_state<true>(step, drive, A, B, C, width, h, y);

@@ -1,4 +1,4 @@
-// Signs of eigenvectors by what the tokens show: see canonical.py, whose `_signs` this is.
+// Signs of eigenvectors from the content of the tokens: the same signs as signs_by_probes in ops/spectral/canonical.py.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 struct sv_sign_options {
     int64_t images, tokens, count;
-    int64_t vectors_image;      // elements from one image's vectors to the next one's
-    double significant, clear;  // shares of a probe that lie in the eigenspace
+    int64_t vectors_image;      // elements between the vectors of one image and those of the next
+    double significant, clear;  // thresholds on the projection of a probe onto the vector
     int32_t degree, threads;    // the highest degree of the probes
 };
 

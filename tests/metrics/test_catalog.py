@@ -11,7 +11,6 @@ from spectral_vmamba.metrics.catalog import (
     TIMM_MODELS,
     declared_invariance,
     format_markdown,
-    measure_catalog,
 )
 from spectral_vmamba.models import is_cpu_scale
 from spectral_vmamba.testing import activate_scan, rotation_gap
@@ -20,19 +19,14 @@ from tests.support.models import build, example_images, shallow_options
 DOCUMENT = Path(__file__).parents[2] / "docs" / "models.md"
 
 
-@pytest.fixture(scope="module")
-def rows():
-    return {row.cost.name: row for row in measure_catalog(1000)}
-
-
-def test_the_document_is_current(rows):
-    table = format_markdown(list(rows.values()), 1000)
+def test_the_document_is_current(catalog_rows):
+    table = format_markdown(list(catalog_rows.values()), 1000)
     assert table in DOCUMENT.read_text(), "run `spectral-vmamba models --markdown` and put its output in docs/models.md"
 
 
-def test_all_registered_models_and_baselines_are_listed(rows):
+def test_all_registered_models_and_baselines_are_listed(catalog_rows):
     expected = {*spectral_vmamba.list_models(), *(name for names in TIMM_MODELS.values() for name in names)}
-    assert set(rows) == expected
+    assert set(catalog_rows) == expected
 
 
 @pytest.mark.parametrize("name", spectral_vmamba.list_models())

@@ -1,4 +1,4 @@
-"""Every family starts from the weights its published code really starts from."""
+"""Every family has the initial weights of its published code."""
 
 import pytest
 import torch
@@ -7,19 +7,19 @@ from torch import nn
 
 from spectral_vmamba.layers.s6 import S6
 from spectral_vmamba.models import timm
-from tests.support.initialization import assert_scans_start, assert_std
+from tests.support.initialization import assert_initial_scans, assert_std
 
 
-def scans_of(blocks) -> list[S6]:
+def find_scans(blocks) -> list[S6]:
     return [module for module in blocks.modules() if isinstance(module, S6)]
 
 
 @pytest.mark.parametrize("name", ["vmamba_nano", "msvmamba_pico", "spectral_vmamba_nano"])
 @pytest.mark.parametrize("state_size", [1, 4])
-def test_hierarchies_start_from_mambas_scans(name, state_size):
+def test_scans_of_hierarchies_start_as_in_mamba(name, state_size):
     model = timm.create_model(name, num_classes=10, state_size=state_size, depths=(4, 4, 4))
     for stage in model.stages:
-        assert_scans_start(scans_of(stage))
+        assert_initial_scans(find_scans(stage))
 
 
 @pytest.mark.parametrize("name", ["vmamba_nano", "msvmamba_pico", "spectral_vmamba_nano"])
@@ -32,7 +32,7 @@ def test_linear_layers_of_hierarchies(name):
 
 
 @pytest.mark.parametrize("name", ["vmamba_nano", "msvmamba_pico"])
-def test_convolutions_start_as_torch_has_them(name):
+def test_convolutions_have_torchs_initial_weights(name):
     for module in timm.create_model(name, num_classes=10).modules():
         if isinstance(module, nn.Conv2d):
             bound = module.weight[0].numel() ** -0.5
@@ -41,11 +41,11 @@ def test_convolutions_start_as_torch_has_them(name):
 
 
 def test_vim():
-    """Only the forward reading has Mamba's small Δ."""
+    """Only the forward direction has Mamba's small Δ."""
     model = timm.create_model("vim_tiny", depth=16, width=64)
     directions = [block.mixer.directions for block in model.blocks]
-    assert_scans_start([forward.s6 for forward, _ in directions])
-    assert_scans_start([backward.s6 for _, backward in directions], Δ_spread=False)
+    assert_initial_scans([forward.s6 for forward, _ in directions])
+    assert_initial_scans([backward.s6 for _, backward in directions], Δ_spread=False)
     for block in model.blocks:
         assert_std(block.mixer.in_proj.weight, (3 * 64) ** -0.5)
         assert_std(block.mixer.out_proj.weight, (3 * 128 * 16) ** -0.5)
@@ -58,7 +58,7 @@ def test_vim():
 
 def test_local_vim():
     model = timm.create_model("local_vim_tiny", depth=16, width=64)
-    assert_scans_start(scans_of(model.blocks), projections=0.02, Δ_spread=False)
+    assert_initial_scans(find_scans(model.blocks), projections=0.02, Δ_spread=False)
     for block in model.blocks:
         gate = block.mixer.gate
         for linear in (block.mixer.in_proj, gate.reduce, gate.select):
@@ -71,19 +71,19 @@ def test_local_vim():
 class TestTheTestCanFail:
     @pytest.mark.parametrize("name", ["x_proj", "dt_proj", "dt_bias", "A_log", "D"])
     @pytest.mark.parametrize("factor", [0.7, 1.4])
-    def test_a_scan_that_starts_otherwise_is_noticed(self, name, factor):
+    def test_other_initial_weights_are_detected(self, name, factor):
         scans = [S6(64, 4, 2, sets=4) for _ in range(4)]
-        assert_scans_start(scans)
+        assert_initial_scans(scans)
         with torch.no_grad():
             for s6 in scans:
                 getattr(s6, name).mul_(factor)
         with pytest.raises(AssertionError):
-            assert_scans_start(scans)
+            assert_initial_scans(scans)
 
-    def test_a_narrow_spread_of_Δ_is_noticed(self):
+    def test_a_narrower_range_of_Δ_is_detected(self):
         scans = [S6(64, 4, 1, sets=8)]
         with torch.no_grad():
             Δ = F.softplus(scans[0].dt_bias).clamp(2e-3, 5e-2)
             scans[0].dt_bias.copy_(Δ.expm1().log())
         with pytest.raises(AssertionError):
-            assert_scans_start(scans)
+            assert_initial_scans(scans)

@@ -107,4 +107,5 @@ def test_unusual_images_have_finite_and_invariant_logits(name, domain):
             assert logits.isfinite().all()
             for quarters in (1, 2, 3):
                 difference = (model(turn(images, quarters)) - logits).abs().max()
-                assert difference <= (0 if frame else 1e-2 * logits.std())
+                # Measured without the frame: at most 2.4e-5, on the checkerboard of halves.
+                assert difference <= (0 if frame else 2e-4 * logits.std())

@@ -13,8 +13,9 @@ from spectral_vmamba.ops.traversal import PatternTraversal
 from spectral_vmamba.testing import activate_scan
 from tests.support.models import perturb
 from tests.support.plain_msvmamba import plain_block, plain_merging, plain_network
-from tests.support.plain_scan import assert_equal_with_gradients, assert_relatively_close
+from tests.support.plain_scan import assert_equal_with_gradients
 from tests.support.released import msvmamba_state
+from tests.support.tolerances import assert_relatively_close
 
 SMALL = {"widths": (16, 32), "depths": (1, 2)}
 GRIDS = [(3, 5), (1, 4), (5, 1), (1, 1), (4, 2)]
@@ -42,7 +43,7 @@ def test_network_matches_its_equations():
     model = build_perturbed(widths=(8, 16, 24), depths=(1, 1, 1), num_classes=5).double().eval()
     images = torch.randn(2, 3, 20, 28).double()
     with torch.no_grad():
-        assert_relatively_close(model(images), plain_network(model, images), 1e-14)
+        assert_relatively_close(model(images), plain_network(model, images), 5e-15)  # measured: 9e-16
 
 
 @pytest.mark.parametrize("size", GRIDS)
@@ -53,7 +54,8 @@ def test_patch_merging_matches_its_equations(size):
     x = torch.randn(2, height * width, 6).double()
     actual, halved = merging(x, raster(size, 2))
     assert (halved.grid.height, halved.grid.width) == ((height + 1) // 2, (width + 1) // 2)
-    assert_relatively_close(actual, plain_merging(merging, x.reshape(2, height, width, 6)).flatten(1, 2), 1e-14)
+    expected = plain_merging(merging, x.reshape(2, height, width, 6)).flatten(1, 2)
+    assert_relatively_close(actual, expected, 2e-15)  # measured: 3e-16
 
 
 def test_state_is_carried_from_one_coarse_order_to_the_next():

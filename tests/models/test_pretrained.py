@@ -121,8 +121,8 @@ def test_pretrained_weights_fit_other_classes_channels_and_sizes(release, tmp_pa
             network.forward_head(network.forward_features(images), pre_logits=True)
             for network, images in ((other, gray), (model, color))
         )
-    # The sum of the first kernel's channels is rounded differently. Measured: 2e-5 of the largest value.
-    assert (features - expected).abs().max() < 2e-4 * expected.abs().max()
+    # The sum over the channels of the first convolution is rounded differently. Measured: at most 5e-7.
+    assert (features - expected).abs().max() < 5e-6 * expected.abs().max()
     if release.resized:
         assert other.pos_embed.shape == (1, 6 * 8 + (other.cls_token is not None), 192)
         assert model.pos_embed.shape != other.pos_embed.shape

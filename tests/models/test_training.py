@@ -1,4 +1,4 @@
-"""Every family learns: 512 real images, a fixed small number of steps."""
+"""Every family learns 512 images in a fixed small number of steps."""
 
 import io
 from pathlib import Path
@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from PIL import Image
 
 import spectral_vmamba
-from spectral_vmamba.models.variants import is_cpu_scale
+from spectral_vmamba.models import is_cpu_scale
 
 CIFAR = Path(__file__).parents[3] / "shared" / "datasets" / "cifar10_train.npz"
 STEPS, BATCH, IMAGES = 250, 64, 512
@@ -31,7 +31,7 @@ def images():
 @pytest.mark.parametrize(
     "name", [name for name in spectral_vmamba.list_models() if is_cpu_scale(name) and "lite" not in name]
 )
-def test_the_loss_halves(name, images):
+def test_loss_halves(name, images):
     images, labels = images
     torch.manual_seed(0)
     model = spectral_vmamba.create_model(name, num_classes=10).train()

@@ -8,8 +8,9 @@ import torch
 from spectral_vmamba.models.positions import resample_positions
 from spectral_vmamba.models.vim import Vim, VimConfig
 from tests.models.test_isotropic import GRID, build_small, random_images
-from tests.support.plain_scan import assert_equal_with_gradients, assert_relatively_close
+from tests.support.plain_scan import assert_equal_with_gradients
 from tests.support.plain_vim import plain_norm, plain_vim_mixer, published_blocks
+from tests.support.tolerances import assert_relatively_close
 
 
 @pytest.mark.parametrize("tokens", [2, 16])
@@ -30,7 +31,7 @@ def test_matches_the_published_form_with_its_shifted_drop_path():
     torch.manual_seed(3)
     actual = model.forward_features(images)
     torch.manual_seed(3)
-    assert_relatively_close(actual, published_blocks(model, x, grid, 0.5), 1e-14)
+    assert_relatively_close(actual, published_blocks(model, x, grid, 0.5), 5e-15)  # measured: 6e-16
 
 
 def test_reversing_the_sequence_equals_swapping_the_directions():
@@ -44,7 +45,7 @@ def test_reversing_the_sequence_equals_swapping_the_directions():
     assert (reverse(x.flip(2, 3)) - model(x)).abs().max() > 1e-3, "the directions have different weights"
     for block in reverse.blocks:
         block.mixer.directions = torch.nn.ModuleList(reversed(block.mixer.directions))
-    assert_relatively_close(reverse(x.flip(2, 3)), model(x), 1e-14)
+    assert_relatively_close(reverse(x.flip(2, 3)), model(x), 5e-15)  # measured: 9e-16
 
 
 def test_class_token_is_in_the_middle():

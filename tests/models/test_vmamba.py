@@ -11,8 +11,9 @@ from spectral_vmamba.ops.orders import pattern_orders, random_pattern
 from spectral_vmamba.ops.traversal import PatternTraversal
 from spectral_vmamba.testing import activate_scan
 from tests.support.models import perturb
-from tests.support.plain_scan import assert_equal_with_gradients, assert_relatively_close
+from tests.support.plain_scan import assert_equal_with_gradients
 from tests.support.plain_vmamba import plain_block, plain_network
+from tests.support.tolerances import assert_relatively_close
 
 SMALL = {"widths": (16, 32), "depths": (1, 2)}
 
@@ -34,7 +35,7 @@ def test_network_matches_its_equations():
     images = torch.randn(2, 3, 21, 30).double()
     with torch.no_grad():
         expected = torch.stack([plain_network(model, image) for image in images.split(1)])
-        assert_relatively_close(model(images), expected, 1e-14)
+        assert_relatively_close(model(images), expected, 1e-14)  # measured: 2e-15
 
 
 def test_checkpoints_of_other_architectures_are_refused_with_their_keys(tmp_path):

@@ -1,3 +1,5 @@
+"""Grids: cells, windows, disks."""
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -22,7 +24,7 @@ SHAPES = [
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_square_windows_are_the_symmetric_max_pool(shape):
+def test_windows_of_square_grids_equal_a_max_pool(shape):
     grid = Grid(*shape)
     tokens = torch.randn(2, shape[0] * shape[1], 3)
     padded = torch.cat([tokens, torch.full((2, 1, 3), -torch.inf)], 1)
@@ -32,7 +34,7 @@ def test_square_windows_are_the_symmetric_max_pool(shape):
     assert torch.equal(pooled, F.max_pool2d(grid.to_map(tokens), kernel, 2, padding))
 
 
-def test_levels_of_the_papers_grid():
+def test_levels_of_the_grid_at_224_pixels():
     assert [(Grid(14, 14, level=i).height, len(Grid(14, 14, level=i).cells())) for i in range(4)] == [
         (14, 196),
         (7, 49),
@@ -69,24 +71,24 @@ def test_disk_cells_lie_inside_the_circle():
     grid = Grid(14, 14, "disk")
     inside = grid.to_map(torch.ones(1, len(grid.cells()), 1))[0, 0]
     assert not inside[0, 0]
-    assert inside[0, 6] == 0, "this cell's outer corners stick out of the circle"
+    assert inside[0, 6] == 0, "the outer corners of this cell lie outside the circle"
     assert inside[1, 6]
     assert inside[6, 6]
-    assert 100 < len(grid.cells()) < 196 * 3.1416 / 4
+    assert len(grid.cells()) == 120
     assert (grid.squared_radii() < 14**2).all()
 
 
-def test_disk_of_a_long_image_is_round_not_long():
+def test_the_disk_of_an_oblong_image_is_round():
     cells = Grid(8, 20, "disk").to_map(torch.ones(1, len(Grid(8, 20, "disk").cells()), 1))[0, 0]
     assert cells[:, :6].sum() == 0
     assert torch.equal(cells[:, 6:14], Grid(8, 8, "disk").to_map(torch.ones(1, 32, 1))[0, 0])
 
 
-def test_a_padded_images_circle_is_that_of_its_pixels():
-    """209 pixels are padded to 14 patches of 16: cells at the rim of the padded image stick out of its circle."""
-    whole, smaller = Grid(14, 14, "disk"), Grid(14, 14, "disk", diameter=209 / 16)
-    assert set(smaller.cells().tolist()) < set(whole.cells().tolist())
-    assert len(smaller.halve().cells()) > 0
+def test_the_disk_of_a_padded_image_is_that_of_its_pixels():
+    """209 pixels are padded to 14 patches of 16: outer cells of the padded image lie outside its circle."""
+    padded, original = Grid(14, 14, "disk"), Grid(14, 14, "disk", diameter=209 / 16)
+    assert set(original.cells().tolist()) < set(padded.cells().tolist())
+    assert len(original.halve().cells()) > 0
 
 
 def test_squared_radii_are_exact():

@@ -1,4 +1,4 @@
-"""The op as compilers, exporters and counters see it, and the choice of backends."""
+"""The op as compilers, exporters and FLOP counters see it."""
 
 import shutil
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from spectral_vmamba.ops.selective_scan import missing_backends, resolve_backend, selective_scan
+from spectral_vmamba.ops.selective_scan import selective_scan
 from tests.support.scan_inputs import leaves, scan_inputs
 
 
@@ -25,7 +25,7 @@ def test_opcheck_on_strided_inputs():
     strided = [tensor.mT.contiguous().mT for tensor in tensors]
     assert not strided[0].is_contiguous()
     torch.library.opcheck(torch.ops.spectral_vmamba.selective_scan, (*leaves(strided), orders))
-    torch.testing.assert_close(selective_scan(*strided, orders), selective_scan(*tensors, orders))
+    assert torch.equal(selective_scan(*strided, orders), selective_scan(*tensors, orders))
 
 
 @pytest.mark.slow
@@ -34,10 +34,10 @@ def test_inductor():
     tensors, orders = scan_inputs(l=9, d=4)
     x = tensors[0].mT.contiguous().mT
     compiled = torch.compile(lambda x: selective_scan(x.sin(), *tensors[1:], orders) * 2, fullgraph=True)
-    torch.testing.assert_close(compiled(x), selective_scan(x.sin(), *tensors[1:], orders) * 2)
+    torch.testing.assert_close(compiled(x), selective_scan(x.sin(), *tensors[1:], orders) * 2, rtol=0, atol=1e-14)
 
 
-def test_compiles_whole_with_gradients():
+def test_compiles_as_one_graph_with_equal_gradients():
     tensors, orders = scan_inputs(l=9, g=2, n=2)
 
     def loss(*arguments):
@@ -47,7 +47,7 @@ def test_compiles_whole_with_gradients():
     loss(*eager).backward()
     torch.compile(loss, fullgraph=True, backend="aot_eager")(*compiled).backward()
     for a, b in zip(eager, compiled, strict=True):
-        torch.testing.assert_close(b.grad, a.grad)
+        assert torch.equal(b.grad, a.grad)
 
 
 def test_exports_with_a_dynamic_batch():
@@ -57,12 +57,12 @@ def test_exports_with_a_dynamic_batch():
 
     tensors, orders = scan_inputs(b=2)
     batch = torch.export.Dim("batch", min=1, max=64)
-    moves = {"x", "delta", "B", "C", "orders"}
+    batched = {"x", "delta", "B", "C", "orders"}
     names = ("x", "delta", "A", "B", "C", "D", "bias", "orders")
-    shapes = {name: {0: batch} if name in moves else None for name in names}
+    shapes = {name: {0: batch} if name in batched else None for name in names}
     program = torch.export.export(Scan(), (*tensors, orders), dynamic_shapes=shapes)
     other, other_orders = scan_inputs(b=5, seed=3)
-    torch.testing.assert_close(program.module()(*other, other_orders), selective_scan(*other, other_orders))
+    assert torch.equal(program.module()(*other, other_orders), selective_scan(*other, other_orders))
 
 
 def test_flop_formula():
@@ -72,29 +72,9 @@ def test_flop_formula():
     assert counter.get_total_flops() == 2 * 4 * (2 * 7 * 5) * (9 * 3 + 1)
 
 
-def test_second_derivatives_through_the_op_are_refused_not_wrong():
+def test_second_derivatives_of_the_op_are_an_error():
     tensors, orders = scan_inputs(l=3)
     inputs = leaves(tensors)
     (gradient,) = torch.autograd.grad(selective_scan(*inputs, orders).square().sum(), inputs[0], create_graph=True)
     with pytest.raises(RuntimeError):
         torch.autograd.grad(gradient.sum(), inputs[0])
-
-
-def test_backend_choice(monkeypatch):
-    monkeypatch.delenv("SPECTRAL_VMAMBA_BACKEND", raising=False)
-    assert resolve_backend() == "auto"
-    monkeypatch.setenv("SPECTRAL_VMAMBA_BACKEND", "reference")
-    assert resolve_backend() == "reference"
-    assert resolve_backend("portable") == "portable"
-    tensors, orders = scan_inputs(l=3)
-    inputs = leaves(tensors)
-    (gradient,) = torch.autograd.grad(selective_scan(*inputs, orders).sum(), inputs[0], create_graph=True)
-    assert gradient.requires_grad, "only the reference, which the environment asks for, can be differentiated twice"
-    with pytest.raises(ValueError, match="expected one of"):
-        resolve_backend("cuda")
-    for name, reason in missing_backends().items():
-        with pytest.raises(ValueError, match="not available") as error:
-            resolve_backend(name)
-        assert reason in str(error.value)
-        with pytest.raises(ValueError, match="not available"):
-            selective_scan(*tensors, orders, backend=name)

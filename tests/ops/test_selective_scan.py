@@ -1,4 +1,4 @@
-"""Every implementation of the selective scan against the sequential reference, and that one against the equations."""
+"""Every selective scan against the sequential reference, and the reference against the equations."""
 
 import pytest
 import torch
@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spectral_vmamba.ops.selective_scan import selective_scan
-from spectral_vmamba.ops.selective_scan.portable import linear_scan
 from tests.support.native import needs_native
 from tests.support.scan_inputs import NAMES, leaves, scan_inputs
+from tests.support.tolerances import assert_relatively_close
 
 FAST = ["portable", pytest.param("native", marks=needs_native)]
 SIZES = [
@@ -32,21 +32,17 @@ def run(backend, tensors, orders, weight):
     return [y.detach(), *gradients]
 
 
-def test_reference_is_the_equation_written_with_numbers():
-    """Two tokens, one channel, one state, one path that visits token 1 first: by hand."""
-    x, delta = torch.tensor([[[2.0], [3.0]]]).double(), torch.tensor([[[[0.1], [0.2]]]]).double()
-    A, D, bias = (
-        torch.tensor([[[-0.5]]]).double(),
-        torch.tensor([[0.7]]).double(),
-        torch.tensor([[0.05]]).double(),
-    )
-    B, C = torch.tensor([[[[1.5], [-1.0]]]]).double(), torch.tensor([[[[0.3], [2.0]]]]).double()
-    Δ0, Δ1 = F.softplus(torch.tensor(0.15).double()), F.softplus(torch.tensor(0.25).double())
+def test_the_reference_equals_the_equations_by_hand():
+    """Two tokens, one channel, one state, one path that visits token 1 first."""
+    x, delta = torch.tensor([[[2.0], [3.0]]]).double(), torch.tensor([[[[0.1], [0.2]]]], dtype=torch.float64)
+    A, D, bias = (torch.tensor(values, dtype=torch.float64) for values in ([[[-0.5]]], [[0.7]], [[0.05]]))
+    B, C = (torch.tensor(values, dtype=torch.float64) for values in ([[[[1.5], [-1.0]]]], [[[[0.3], [2.0]]]]))
+    Δ0, Δ1 = (F.softplus(torch.tensor(value, dtype=torch.float64)) for value in (0.1 + 0.05, 0.2 + 0.05))
     h1 = Δ1 * -1.0 * 3.0
     h0 = torch.exp(Δ0 * -0.5) * h1 + Δ0 * 1.5 * 2.0
     expected = torch.stack([0.3 * h0 + 0.7 * 2.0, 2.0 * h1 + 0.7 * 3.0])
     y = selective_scan(x, delta, A, B, C, D, bias, torch.tensor([[[1, 0]]]), backend="reference")
-    torch.testing.assert_close(y.flatten(), expected)
+    torch.testing.assert_close(y.flatten(), expected, rtol=0, atol=1e-15)  # measured: 0 or one rounding
 
 
 @pytest.mark.parametrize("backend", FAST)
@@ -54,16 +50,18 @@ def test_reference_is_the_equation_written_with_numbers():
 def test_forward_and_gradients_equal_the_reference(backend, size):
     tensors, orders = scan_inputs(**size)
     weight = torch.randn(tensors[0].shape, dtype=torch.float64)
-    expected, got = (run(name, tensors, orders, weight) for name in ("reference", backend))
-    for name, a, b in zip(["y", *NAMES], expected, got, strict=True):
-        torch.testing.assert_close(b, a, rtol=1e-11, atol=1e-11, msg=lambda m, name=name: f"{name}: {m}")
+    expected, actual = (run(name, tensors, orders, weight) for name in ("reference", backend))
+    for name, a, b in zip(["y", *NAMES], expected, actual, strict=True):
+        assert_relatively_close(b, a, 1e-14, name)  # measured: 1.2e-15
 
 
 @pytest.mark.parametrize("backend", FAST)
 @pytest.mark.parametrize("states", [1, 2])
 def test_float32_is_as_accurate_as_the_sequential_loop(backend, states):
-    """Error against float64, at most twice the error that the plain float32 loop makes; root mean squares, because the
-    largest of a few hundred rounding errors is a matter of luck."""
+    """The error against float64 is at most twice that of the plain float32 loop (measured: at most 1.11 times).
+
+    Root mean squares, because the largest of a few hundred rounding errors varies by chance.
+    """
     names = ["y", *NAMES]
     errors = {name: [0.0, 0.0] for name in names}
     for seed in range(2):
@@ -99,7 +97,7 @@ def test_empty_axes(backend, size):
 @pytest.mark.parametrize("backend", ["reference", *FAST])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_low_precision_inputs_accumulate_in_float32(backend, dtype):
-    """The result is the float32 one, rounded once at the end; adding 8 paths up in bf16 would miss by more."""
+    """The result is that of float32, rounded once at the end. A sum of 8 paths in bf16 would differ more."""
     tensors, orders = scan_inputs(l=196, d=8, k=8, g=8)
     low = [tensor.to(dtype) for tensor in tensors]
     y = selective_scan(*low, orders, backend=backend)
@@ -112,7 +110,7 @@ def test_low_precision_inputs_accumulate_in_float32(backend, dtype):
 
 
 @pytest.mark.parametrize("backend", FAST)
-def test_under_autocast_projections_come_in_bfloat16(backend):
+def test_bfloat16_projections_under_autocast(backend):
     tensors, orders = scan_inputs(l=49, d=8, dtype=torch.float32)
     with torch.autocast("cpu", torch.bfloat16):
         delta = tensors[1] @ torch.eye(8)
@@ -120,11 +118,11 @@ def test_under_autocast_projections_come_in_bfloat16(backend):
         y = selective_scan(tensors[0], delta, *tensors[2:], orders, backend=backend)
     assert y.dtype is torch.float32
     expected = selective_scan(tensors[0], delta.float(), *tensors[2:], orders, backend="reference")
-    torch.testing.assert_close(y, expected, rtol=1e-5, atol=1e-5)
+    assert_relatively_close(y, expected, 6e-7)  # measured: 6.4e-8
 
 
-def test_parameter_sets_are_dealt_in_runs():
-    """g = k/2 equals g = k with every set given twice."""
+def test_consecutive_paths_share_a_parameter_set():
+    """g = k/2 equals g = k with every set repeated."""
     tensors, orders = scan_inputs(k=6, g=3)
     x, delta, A, B, C, D, bias = tensors
     twice = [x, delta.repeat_interleave(2, 1), A.repeat_interleave(2, 0)]
@@ -134,72 +132,41 @@ def test_parameter_sets_are_dealt_in_runs():
         D.repeat_interleave(2, 0),
         bias.repeat_interleave(2, 0),
     ]
-    torch.testing.assert_close(selective_scan(*tensors, orders), selective_scan(*twice, orders))
+    assert torch.equal(selective_scan(*tensors, orders), selective_scan(*twice, orders))
 
 
 def test_raster_and_cross_orders_shared_by_the_batch():
-    """The four orders of VMamba's cross scan: equal to permuting the tokens by hand and scanning straight on."""
+    """The four orders of VMamba's cross scan: equal to permuting the tokens and scanning them in sequence."""
     height, width = 3, 4
     cells = torch.arange(height * width).view(height, width)
     cross = torch.stack([cells.flatten(), cells.T.flatten(), cells.flatten().flip(0), cells.T.flatten().flip(0)])
     tensors, _ = scan_inputs(l=12)
     y = selective_scan(*tensors, cross.expand(2, 4, 12))
     x, delta, A, B, C, D, bias = tensors
-    straight = torch.arange(12).expand(2, 1, 12)
+    sequence = torch.arange(12).expand(2, 1, 12)
     expected = torch.zeros_like(x)
     for i, order in enumerate(cross):
         s = slice(i, i + 1)
         permuted = (x[:, order], delta[:, s, order], A[s], B[:, s, order], C[:, s, order], D[s], bias[s])
-        expected[:, order] += selective_scan(*permuted, straight, backend="reference")
-    torch.testing.assert_close(y, expected)
-
-
-@settings(deadline=None, max_examples=40)
-@given(length=st.integers(1, 40), seed=st.integers(0, 2**16), states=st.integers(1, 3))
-def test_linear_scan_is_the_recurrence(length, seed, states):
-    generator = torch.Generator().manual_seed(seed)
-    decay = torch.rand(2, length, 3, states, generator=generator, dtype=torch.float64)
-    drive = torch.randn(2, length, 3, states, generator=generator, dtype=torch.float64)
-    h, expected = torch.zeros_like(drive[:, 0]), []
-    for t in range(length):
-        h = decay[:, t] * h + drive[:, t]
-        expected.append(h)
-    torch.testing.assert_close(linear_scan(decay, drive), torch.stack(expected, 1), rtol=1e-12, atol=1e-12)
+        expected[:, order] += selective_scan(*permuted, sequence, backend="reference")
+    assert_relatively_close(y, expected, 2e-15)  # measured: 1.5e-16
 
 
 @settings(deadline=None, max_examples=25)
 @given(seed=st.integers(0, 2**16), length=st.integers(2, 12))
 def test_renumbering_the_tokens_renumbers_the_output(seed, length):
-    """Grid order is only a naming: y of permuted tokens along permuted orders is the permuted y."""
+    """y of permuted tokens along permuted orders is the permuted y."""
     tensors, orders = scan_inputs(l=length, seed=seed)
     names = torch.randperm(length, generator=torch.Generator().manual_seed(seed + 1))
-    new_place = names.argsort()
+    positions = names.argsort()
     x, delta, A, B, C, D, bias = tensors
-    renamed = (x[:, names], delta[:, :, names], A, B[:, :, names], C[:, :, names], D, bias)
-    torch.testing.assert_close(selective_scan(*renamed, new_place[orders]), selective_scan(*tensors, orders)[:, names])
+    renumbered = (x[:, names], delta[:, :, names], A, B[:, :, names], C[:, :, names], D, bias)
+    y = selective_scan(*renumbered, positions[orders])
+    assert torch.equal(y, selective_scan(*tensors, orders)[:, names])
 
 
 def test_long_sequences_with_strong_decay_stay_finite():
     tensors, orders = scan_inputs(l=3000, d=2, k=2, g=2, dtype=torch.float32)
     tensors[1] = tensors[1] + 30.0  # Δ ≈ 30: decays underflow to 0
     y = selective_scan(*tensors, orders)
-    torch.testing.assert_close(y, selective_scan(*tensors, orders, backend="reference"), rtol=1e-4, atol=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"x": lambda t: t[0]}, "expected x"),
-        ({"delta": lambda t: t[:, :1]}, "expected delta of shape"),
-        ({"B": lambda t: t[..., :0]}, "expected B of shape"),
-        ({"orders": lambda t: t[:, :3]}, "divides the number of paths"),
-        ({"orders": lambda t: t[:1]}, "expected orders of shape"),
-    ],
-)
-def test_wrong_shapes_are_named(change, message):
-    tensors, orders = scan_inputs()
-    arguments = dict(zip([*NAMES, "orders"], [*tensors, orders], strict=True))
-    for name, function in change.items():
-        arguments[name] = function(arguments[name])
-    with pytest.raises(ValueError, match=message):
-        selective_scan(**arguments)
+    assert_relatively_close(y, selective_scan(*tensors, orders, backend="reference"), 5e-7)  # measured: 5.8e-8

@@ -1,4 +1,4 @@
-"""Small file systems of their own, where they may be made."""
+"""Small file systems, for tests of full disks. Mounting one requires root."""
 
 import os
 import subprocess
@@ -11,18 +11,19 @@ import pytest
 
 @contextmanager
 def small_disk(folder: Path, options: str = "size=1m") -> Iterator[Path]:
+    """Mount a tmpfs below `folder`; skip the test where that is not allowed."""
     disk = folder / "disk"
     disk.mkdir()
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(disk)], capture_output=True)
     if mounted.returncode:
-        pytest.skip("making a small file system needs the rights of root")
+        pytest.skip("mounting a small file system requires root")
     try:
         yield disk
     finally:
-        subprocess.run(["umount", str(disk)], check=True)
+        subprocess.run(["umount", "--lazy", str(disk)], check=True)  # memory-mapped files may still be open
 
 
-def fill(disk: Path, but: int) -> None:
-    """Leave so many bytes free."""
+def fill_disk(disk: Path, leave: int) -> None:
+    """Write a file that leaves only `leave` bytes free."""
     usage = os.statvfs(disk)
-    (disk / "filler").write_bytes(os.urandom(usage.f_bavail * usage.f_frsize - but))
+    (disk / "filler").write_bytes(os.urandom(usage.f_bavail * usage.f_frsize - leave))

@@ -1,4 +1,4 @@
-"""How scans start, two-sided: neither too small nor too large, over all the scans of one width together."""
+"""Check the initial weights of scans in both directions, neither too small nor too large, over many scans at once."""
 
 from math import log
 
@@ -9,14 +9,17 @@ import torch.nn.functional as F
 
 
 def assert_std(values: torch.Tensor, expected: float) -> None:
+    """Check the standard deviation within 15 %, and that the mean is near zero."""
     values = values.detach()
     assert 0.85 * expected < float(values.std()) < 1.15 * expected, f"{float(values.std()):.4f}, not {expected:.4f}"
     assert abs(float(values.mean())) < 0.15 * expected
 
 
-def assert_scans_start(scans, projections: float | None = None, Δ_spread: bool = True) -> None:
-    """Mamba's start, or `projections` as the standard deviation of the projections, or a Δ bias of zero."""
-    x_proj, dt_proj, dt_bias = (torch.cat([getattr(s6, name).detach().flatten() for s6 in scans]) for name in _DRAWN)
+def assert_initial_scans(scans, projections: float | None = None, Δ_spread: bool = True) -> None:
+    """Expect Mamba's initialization. `projections` is another standard deviation of the projections; without `Δ_spread`
+    the bias of Δ is zero."""
+    names = ("x_proj", "dt_proj", "dt_bias")
+    x_proj, dt_proj, dt_bias = (torch.cat([getattr(s6, name).detach().flatten() for s6 in scans]) for name in names)
     channels, rank = scans[0].x_proj.shape[-1], scans[0].rank
     assert_std(x_proj, projections or (3 * channels) ** -0.5)
     assert_std(dt_proj, projections or (3 * rank) ** -0.5)
@@ -32,6 +35,3 @@ def assert_scans_start(scans, projections: float | None = None, Δ_spread: bool 
     for s6 in scans:
         torch.testing.assert_close(s6.A_log.exp(), torch.arange(1.0, s6.state_size + 1).expand_as(s6.A_log))
         assert (s6.D == 1).all()
-
-
-_DRAWN = ("x_proj", "dt_proj", "dt_bias")

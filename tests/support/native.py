@@ -1,4 +1,4 @@
-"""Tests of the native kernels skip, with the reason, where they are not built; CI requires them."""
+"""Skip tests of the native kernels where they are not built; CI requires them."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Small real runs: a narrow network on 400 of the digits, seconds each."""
+"""Small real training runs, seconds each: a narrow network on 400 of the digits."""
 
 import os
 from dataclasses import replace
@@ -6,19 +6,20 @@ from pathlib import Path
 
 import numpy as np
 from safetensors.torch import load_file
+from torch import Tensor
 
-from spectral_vmamba.data.readers.digits import digits
+from spectral_vmamba.data.readers.digits import read_digits
 from spectral_vmamba.data.transforms import Augmentation
-from spectral_vmamba.training.train_config import OptimizerConfig, TrainConfig
+from spectral_vmamba.training import OptimizerConfig, SilentReporter, TrainConfig
 
 TRAIN, VAL = 320, 80
-PLAIN = Augmentation(
+CROPS_ONLY = Augmentation(
     crop_scale=(0.8, 1.0), hflip=0.0, auto_augment="", color_jitter=0.0, erasing=0.0, mixup=0.0, cutmix=0.0
 )
 
 
-def quick(**settings) -> TrainConfig:
-    """What small runs have in common."""
+def quick_config(**settings) -> TrainConfig:
+    """The settings that all small runs share, with changes."""
     common = TrainConfig(
         epochs=2,
         workers=0,
@@ -31,37 +32,49 @@ def quick(**settings) -> TrainConfig:
     return replace(common, **settings)
 
 
-def small(output: Path, **changes) -> TrainConfig:
-    """Five steps an epoch."""
+def digits_config(output: Path, **changes) -> TrainConfig:
+    """A run on a few digits, with five steps per epoch."""
     settings = {
-        "data": str(few_digits(output.parent)),
+        "data": str(write_digits(output.parent)),
         "output": str(output),
         "model": "spectral_vmamba_nano",
         "model_options": {"widths": (16, 32), "depths": (1, 1)},
         "image_size": 16,
         "batch_size": 64,
-        "augment": PLAIN,
+        "augment": CROPS_ONLY,
     }
-    return quick(**{**settings, **changes})
+    return quick_config(**{**settings, **changes})
 
 
-def few_digits(folder: Path) -> Path:
+def write_digits(folder: Path) -> Path:
+    """Write a pack of digits unless it is there. Several processes may do so at once."""
     path = folder / "few_digits.npz"
     if not path.exists():
-        images = digits()
-        pixels = np.stack([np.asarray(images.opener(i))[..., 0] for i in range(TRAIN + VAL)])
+        dataset = read_digits()
+        pixels = np.stack([np.asarray(dataset.open(i))[..., 0] for i in range(TRAIN + VAL)])
         train, val = slice(TRAIN), slice(TRAIN, TRAIN + VAL)
-        labels = images.labels[: TRAIN + VAL]
-        half_written = folder / f"{os.getpid()}.npz"
-        np.savez(half_written, x_train=pixels[train], y_train=labels[train], x_test=pixels[val], y_test=labels[val])
-        half_written.rename(path)
+        labels = dataset.labels[: TRAIN + VAL]
+        temporary = folder / f"{os.getpid()}.npz"
+        np.savez(temporary, x_train=pixels[train], y_train=labels[train], x_test=pixels[val], y_test=labels[val])
+        temporary.rename(path)
     return path
 
 
-def tensors(run: Path, name: str = "last"):
+class NoteReporter(SilentReporter):
+    """Collects the notes of a run."""
+
+    def __init__(self):
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def load_tensors(run: Path, name: str = "last") -> dict[str, Tensor]:
     return load_file(run / f"{name}.safetensors")
 
 
-def same_tensors(one: Path, other: Path, name: str = "last") -> bool:
-    a, b = tensors(one, name), tensors(other, name)
+def tensors_equal(one: Path, other: Path, name: str = "last") -> bool:
+    """Whether two runs saved the same bits."""
+    a, b = load_tensors(one, name), load_tensors(other, name)
     return a.keys() == b.keys() and all(a[key].equal(b[key]) for key in a)

@@ -27,9 +27,9 @@ def table_console() -> Console:
     return console if console.is_terminal or "COLUMNS" in os.environ else Console(width=160)
 
 
-def folding_table(*headings: str, title: str | None = None) -> Table:
+def folding_table(*headings: str) -> Table:
     """Return a table whose long cells continue on the next line instead of being cut."""
-    table = Table(title=title, title_justify="left")
+    table = Table()
     for heading in headings:
         table.add_column(heading, overflow="fold")
     return table

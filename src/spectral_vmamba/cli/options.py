@@ -31,7 +31,7 @@ class CommandParser(ArgumentParser):
     """
 
     def __init__(self, **kwargs: Any):
-        super().__init__(formatter_class=_HelpFormatter, allow_abbrev=False, **kwargs)
+        super().__init__(formatter_class=_HelpFormatter, allow_abbrev=False, print_config="--print-config", **kwargs)
 
     def add_argument(self, *names: str, **kwargs: Any):  # pyright: ignore[reportIncompatibleMethodOverride]
         names = tuple(name.replace("_", "-") if name.startswith("--") else name for name in names)

@@ -9,7 +9,7 @@ from pathlib import Path
 from jsonargparse import Namespace
 from rich.console import Console
 
-from spectral_vmamba.cli.console import folding_table, print_error, print_line, print_table
+from spectral_vmamba.cli.console import folding_table, print_error, print_line, print_table, table_console
 from spectral_vmamba.cli.options import CommandParser
 from spectral_vmamba.data.find import find_images
 from spectral_vmamba.data.unreadable import ReadError
@@ -67,11 +67,13 @@ def run(config: Namespace) -> int:
 
 
 def _write_tables(answers: Iterable) -> None:
+    console = table_console()
     for name, hits in answers:
-        table = folding_table("", "similarity", "label", "image", title=f"most similar to {name}")
+        print_line(console, f"most similar to {name}")
+        table = folding_table("", "similarity", "label", "image")
         for hit in hits:
             table.add_row(str(hit.rank), f"{hit.similarity:.4f}", hit.label or "", hit.file)
-        print_table(table)
+        print_table(table, console)
 
 
 def _write_json_lines(answers: Iterable) -> None:

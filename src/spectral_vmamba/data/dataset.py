@@ -82,7 +82,7 @@ class ImageDataset:
 
     def fingerprint(self) -> str:
         """SHA-256 over names, labels, classes and stamps; does not read the images."""
-        digest = sha256("\0".join(self.classes).encode())
+        digest = sha256("\0".join(self.classes).encode(errors="surrogateescape"))
         for name, stamp, label in zip(self.names, self.stamps, self.labels.tolist(), strict=True):
             digest.update(f"{name}\0{stamp}\0{label}\n".encode(errors="surrogateescape"))
         return digest.hexdigest()

@@ -14,7 +14,7 @@ from torch import Tensor
 # Larger images are rejected before they are decoded: a small file can expand to gigabytes.
 LARGEST_PIXELS = 100_000_000
 LARGEST_BYTES = 2**30
-_DECODING_ERRORS = (UnidentifiedImageError, OSError, SyntaxError, EOFError, struct.error, Image.DecompressionBombError)
+_DECODING_ERRORS = (OSError, ValueError, SyntaxError, EOFError, struct.error, Image.DecompressionBombError)
 
 ImageLike = str | Path | bytes | Image.Image | np.ndarray | Tensor
 
@@ -40,12 +40,14 @@ def decode_image(content: bytes, name: str, largest_pixels: int = LARGEST_PIXELS
     """
     try:
         with Image.open(BytesIO(content)) as image:
-            if image.width * image.height > largest_pixels:
-                size = f"{image.width}×{image.height}"
-                raise ValueError(f"{name} has {size} pixels, more than the limit of {largest_pixels:,}")
-            return _to_rgb(ImageOps.exif_transpose(image))
+            width, height = image.size
+            if width * height <= largest_pixels:
+                return _to_rgb(ImageOps.exif_transpose(image))
+    except UnidentifiedImageError as error:  # its message names the stream, which differs from call to call
+        raise ValueError(f"{name} cannot be read as an image: unknown format") from error
     except _DECODING_ERRORS as error:
         raise ValueError(f"{name} cannot be read as an image: {error}") from error
+    raise ValueError(f"{name} has {width}×{height} pixels, more than the limit of {largest_pixels:,}")
 
 
 def load_image(path: str | Path, largest_pixels: int = LARGEST_PIXELS) -> UInt8[Tensor, "3 H W"]:

@@ -37,7 +37,7 @@ def load_sample(
     try:
         image = open_image()
     except (ValueError, OSError) as error:
-        return ReadError(index, name, " ".join(str(error).split()))
+        return ReadError.from_exception(index, name, error)
     return Sample(index, label, transform(image), image.width, image.height)
 
 

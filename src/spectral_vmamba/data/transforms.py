@@ -66,7 +66,11 @@ class EvalTransform:
 
 @dataclass(frozen=True)
 class Augmentation:
-    """Random changes to training images; the defaults are the paper's."""
+    """Random changes to training images; the defaults are the paper's.
+
+    >>> Augmentation(rotation=45, auto_augment="").rotation
+    45
+    """
 
     crop_scale: tuple[float, float] = (0.08, 1.0)
     """area of a random crop, as a share of the image's area"""

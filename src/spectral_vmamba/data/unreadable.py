@@ -17,6 +17,11 @@ class ReadError:
     name: str
     reason: str
 
+    @classmethod
+    def from_exception(cls, index: int, name: str, error: Exception) -> "ReadError":
+        """The message of the exception on one line."""
+        return cls(index, name, " ".join(str(error).split()))
+
 
 def write_unreadable(folder: Path, errors: Iterable[ReadError]) -> None:
     """List unreadable images in `unreadable.txt`, one per line: name, tab, reason. Without errors, remove the file."""

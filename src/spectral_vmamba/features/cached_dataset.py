@@ -64,7 +64,7 @@ def _read_error(store: FeatureStore, dataset: ImageDataset, i: int) -> ReadError
     try:
         dataset.open(i)
     except (ValueError, OSError) as error:
-        return ReadError(i, dataset.names[i], str(error))
+        return ReadError.from_exception(i, dataset.names[i], error)
     raise _incomplete(store, f"features of {dataset.names[i]}")
 
 

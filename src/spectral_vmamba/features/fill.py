@@ -151,7 +151,7 @@ class FeatureComputer:
     def __call__(self, pixels: Tensor) -> Float[Tensor, "n l c"]:
         """Features of views: the same bits whichever views share the batch, since the stem sees whole batches only."""
         device = next(self.tokenizer.parameters()).device
-        whole = self.tokenizer.rfn.whole_batch(*pixels.shape[-2:])
+        whole = self.tokenizer.rfn.batch_multiple(*pixels.shape[-2:])
         parts = []
         with torch.inference_mode():
             for part in pixels.split(_VIEWS_PER_PASS):

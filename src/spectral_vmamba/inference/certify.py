@@ -42,7 +42,7 @@ def certify(
     to the validation images of the run; a folder may contain unlabeled images at any depth.
 
     >>> from spectral_vmamba import certify
-    >>> certify("runs/photos").holds  # doctest: +SKIP
+    >>> certify("runs/digits").holds
     True
     """
     predictor = classifier if isinstance(classifier, Predictor) else load(classifier)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from spectral_vmamba.data.dataset import ImageDataset
+from spectral_vmamba.data.dataset import UNLABELED, ImageDataset
 from spectral_vmamba.data.loader import Batch, default_workers, eval_batches
 from spectral_vmamba.data.sources import absolute_path, read_validation_part
 from spectral_vmamba.data.unreadable import ReadError
@@ -59,11 +59,15 @@ def evaluate(
     evaluated in seconds. `workers` processes fill the cache (default: one per core) or read the images (default: none).
 
     >>> from spectral_vmamba import evaluate
-    >>> evaluate("runs/photos", rotations=15).scores.top1  # doctest: +SKIP
-    0.98
+    >>> evaluation = evaluate("runs/digits", rotations=90)
+    >>> evaluation.scores.images, [point.flips for point in evaluation.sweeps[0].quarters]
+    (359, [0, 0, 0])
     """
     predictor = classifier if isinstance(classifier, Predictor) else load(classifier)
     dataset, description = evaluation_images(predictor, data)
+    unlabeled = (name for name, label in zip(dataset.names, dataset.labels, strict=True) if label == UNLABELED)
+    if (name := next(unlabeled, None)) is not None:
+        raise ValueError(f"{name} has no label; evaluation requires the labels of all images")
     evaluator: Evaluator = PixelEvaluator(predictor, dataset, workers or 0, progress)
     if cache is not None:
         tokenizer = frozen_tokenizer(predictor.model)

@@ -102,10 +102,12 @@ def load(checkpoint: str | Path, weights: Weights | Literal["best"] = "best", de
 
     `weights` are the averaged ("ema") or the raw ones; "best" are those that validated better.
 
+    >>> import numpy as np
     >>> import spectral_vmamba
-    >>> predictor = spectral_vmamba.load("runs/photos")  # doctest: +SKIP
-    >>> predictor.predict("new.jpg")[0].label  # doctest: +SKIP
-    'cat'
+    >>> predictor = spectral_vmamba.load("runs/digits")
+    >>> prediction = predictor.predict(np.zeros((8, 8), np.uint8), top=3)[0]
+    >>> prediction.label in predictor.classes, len(prediction.probabilities)
+    (True, 3)
     """
     return make_predictor(load_checkpoint(find_checkpoint(checkpoint)), weights, device)
 
@@ -127,7 +129,10 @@ def load_timm(
     state_dict).
 
     >>> import spectral_vmamba
-    >>> predictor = spectral_vmamba.load_timm("resnet18", classes, "resnet18.safetensors")  # doctest: +SKIP
+    >>> from safetensors.torch import save_file
+    >>> save_file(spectral_vmamba.create_model("vmamba_nano", num_classes=2).state_dict(), "weights.safetensors")
+    >>> spectral_vmamba.load_timm("vmamba_nano", ["cat", "dog"], "weights.safetensors").classes
+    ('cat', 'dog')
     """
     options: dict[str, Any] = {"checkpoint_path": str(checkpoint)} if checkpoint else {"pretrained": True}
     if checkpoint and not Path(checkpoint).is_file():

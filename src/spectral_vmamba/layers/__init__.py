@@ -1,4 +1,4 @@
-"""The method's parts as modules: RFN and its stems, the S6 mixer (scan and STM), block, downsample."""
+"""The parts of the networks as modules: RFN and its stems, S6 mixers (scan and STM), blocks, downsampling."""
 
 from spectral_vmamba.layers.block import Block
 from spectral_vmamba.layers.downsample import ConvDownsample, Downsample

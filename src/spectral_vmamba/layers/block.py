@@ -1,4 +1,4 @@
-"""One block of the network."""
+"""The residual block of Spectral VMamba and VMamba."""
 
 from jaxtyping import Float
 from torch import Tensor, nn

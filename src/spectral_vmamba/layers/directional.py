@@ -1,4 +1,4 @@
-"""Mixers of sequences that are read in several directions, each with parameters of its own: Vim's and LocalVim's."""
+"""The mixers of Vim and LocalVim: they scan a sequence in several directions, each with its own parameters."""
 
 from math import ceil
 
@@ -15,9 +15,9 @@ GridSize = tuple[int, int]  # rows, columns
 
 
 class Direction(nn.Module):
-    """S6(SiLU(conv(x))) · SiLU(z), for tokens that already stand in the order of the direction.
+    """S6(SiLU(conv(x))) · SiLU(z), for tokens that are already in the order of the direction.
 
-    The convolution is causal, of width 4 and by channel: a token hears of the three before it.
+    The convolution is causal, depth-wise and of width 4: each token sees the previous three.
     """
 
     WIDTH = 4
@@ -29,20 +29,23 @@ class Direction(nn.Module):
 
     def forward(self, x: Float[Tensor, "b l d"], z: Float[Tensor, "b l d"]) -> Float[Tensor, "b l d"]:
         batch, tokens = x.shape[:2]
-        x = F.silu(self._convolved(x))
-        as_they_stand = torch.arange(tokens, device=x.device).expand(batch, 1, tokens)
-        return self.s6(x, as_they_stand) * F.silu(z)
+        x = F.silu(self._convolve(x))
+        order = torch.arange(tokens, device=x.device).expand(batch, 1, tokens)
+        return self.s6(x, order) * F.silu(z)
 
-    def _convolved(self, x: Float[Tensor, "b l d"]) -> Float[Tensor, "b l d"]:
-        """As a 2-d convolution over one row: tokens are then a channels-last map as they stand, for which the CPU has a
-        convolution by channel five times as fast as the 1-d one (measured, forward and backward)."""
+    def _convolve(self, x: Float[Tensor, "b l d"]) -> Float[Tensor, "b l d"]:
+        """Computed as a 2-d convolution of one row.
+
+        The tokens then already are a channels-last map, for which the CPU's depth-wise convolution is five times as
+        fast as the 1-d one (measured, forward and backward).
+        """
         row = F.pad(x, (0, 0, self.WIDTH - 1, 0)).unsqueeze(1).permute(0, 3, 1, 2)
         maps = F.conv2d(row, self.conv.weight.unsqueeze(2), self.conv.bias, groups=row.shape[1])
         return maps.squeeze(2).mT
 
 
 class DirectionalMixer(nn.Module):
-    """The projections around the directions: twice the width inside, and a gate beside every channel."""
+    """The projections around the directions: an inner width of twice `width`, and a gate for every channel."""
 
     def __init__(self, width: int, directions: int, state_size: int, backend: Backend):
         super().__init__()
@@ -54,18 +57,18 @@ class DirectionalMixer(nn.Module):
         self.reset_directions(parts)
 
     def reset_directions(self, directions: list[Direction]) -> None:
-        """How the published code changes Mamba's initialization of them."""
+        """Change Mamba's initialization of the directions as the published code does."""
         raise NotImplementedError
 
 
 class VimMixer(DirectionalMixer):
-    """The mean of a forward and a backward reading of the sequence, whatever it is made of."""
+    """The mean of a forward and a backward scan of a sequence of any tokens."""
 
     def __init__(self, width: int, state_size: int = 16, backend: Backend = "auto"):
         super().__init__(width, 2, state_size, backend)
 
     def reset_directions(self, directions: list[Direction]) -> None:
-        """Only the forward reading starts from Mamba's small Δ."""
+        """Only the forward scan starts from Mamba's small Δ."""
         nn.init.zeros_(directions[1].s6.dt_bias)
 
     def forward(self, x: Float[Tensor, "b l c"], grid: GridSize | None = None) -> Float[Tensor, "b l c"]:
@@ -76,9 +79,9 @@ class VimMixer(DirectionalMixer):
 
 
 class LocalVimMixer(DirectionalMixer):
-    """The sum of readings in named directions (see `ops.orders`) over the cells of a grid, each gated by channel.
+    """The sum of scans in named directions (see `ops.orders`) over the cells of a grid, each gated by channel.
 
-    Windows that reach past the grid are filled with zeros, which are scanned like tokens and dropped afterwards.
+    Windows that reach past the grid are padded with zeros, which are scanned like tokens and dropped afterwards.
     """
 
     def __init__(self, width: int, directions: tuple[str, ...], state_size: int = 16, backend: Backend = "auto"):
@@ -88,7 +91,7 @@ class LocalVimMixer(DirectionalMixer):
         nn.init.trunc_normal_(self.in_proj.weight, std=0.02)
 
     def reset_directions(self, directions: list[Direction]) -> None:
-        """Projections as all other linear layers, and Δ starts around softplus(0)."""
+        """Projections start like all other linear layers, Δ starts around softplus(0)."""
         for direction in directions:
             nn.init.trunc_normal_(direction.s6.x_proj, std=0.02)
             nn.init.trunc_normal_(direction.s6.dt_proj, std=0.02)
@@ -96,12 +99,12 @@ class LocalVimMixer(DirectionalMixer):
 
     def forward(self, x: Float[Tensor, "b l c"], grid: GridSize) -> Float[Tensor, "b l c"]:
         xz = self.in_proj(x)
-        readings = zip(self.names, self.directions, strict=True)
-        return self.out_proj(sum(self.gate(_read(direction, name, xz, grid)) for name, direction in readings))
+        scans = zip(self.names, self.directions, strict=True)
+        return self.out_proj(sum(self.gate(_scan_direction(direction, name, xz, grid)) for name, direction in scans))
 
 
 class ChannelGate(nn.Module):
-    """y · sigmoid(W₂ GELU(W₁ mean over tokens of LayerNorm(y))); LocalMamba calls it BiAttn."""
+    """y · sigmoid(W₂ GELU(W₁ mean over tokens of LayerNorm(y))); called BiAttn in LocalMamba."""
 
     def __init__(self, channels: int):
         super().__init__()
@@ -117,8 +120,10 @@ class ChannelGate(nn.Module):
         return y * self.select(F.gelu(self.reduce(summary))).sigmoid()
 
 
-def _read(direction: nn.Module, name: str, xz: Float[Tensor, "b l d2"], grid: GridSize) -> Float[Tensor, "b l d"]:
-    """What a direction makes of row-major tokens, back in row-major order."""
+def _scan_direction(
+    direction: nn.Module, name: str, xz: Float[Tensor, "b l d2"], grid: GridSize
+) -> Float[Tensor, "b l d"]:
+    """Apply a direction to row-major tokens; the result is in row-major order again."""
     cells, steps = (table.to(xz.device) for table in direction_tables(name, *grid))
     if len(cells) > xz.shape[1]:
         xz = F.pad(xz, (0, 0, 0, 1))

@@ -1,4 +1,4 @@
-"""Halving the grid between stages."""
+"""Layers that halve the grid between stages."""
 
 import torch
 from jaxtyping import Float
@@ -8,10 +8,10 @@ from spectral_vmamba.ops.traversal import Traversal
 
 
 class Downsample(nn.Module):
-    """Linear c → 2c, then a max-pool that quarter turns leave unchanged, then LayerNorm.
+    """Linear c → 2c, then a max-pool that commutes with quarter turns, then LayerNorm.
 
-    In each window the token with the longest feature vector hands its place along the eigenvectors on. The paper's code
-    keeps the top-left cell of every 2×2, which is another cell once the image has turned.
+    The new token takes its ranks along the eigenvectors from the longest feature vector of its window. The paper's code
+    takes them from the top-left cell of every 2×2, which is a different cell once the image is turned.
     """
 
     def __init__(self, width: int, new_width: int):
@@ -24,14 +24,14 @@ class Downsample(nn.Module):
     ) -> tuple[Float[Tensor, "b l_half c2"], Traversal]:
         x = self.widen(x)
         windows = traversal.grid.windows().to(x.device)
-        nothing = x.new_full((x.shape[0], 1, x.shape[2]), -torch.inf)
-        members = torch.cat([x, nothing], dim=1).index_select(1, windows.flatten()).unflatten(1, windows.shape)
+        absent = x.new_full((x.shape[0], 1, x.shape[2]), -torch.inf)
+        members = torch.cat([x, absent], dim=1).index_select(1, windows.flatten()).unflatten(1, windows.shape)
         pooled = members.amax(2)
         return self.norm(pooled), traversal.pool(x.detach().square().sum(-1))
 
 
 class ConvDownsample(nn.Module):
-    """A 3×3 convolution of stride 2, then LayerNorm: VMamba's."""
+    """A 3×3 convolution of stride 2, then LayerNorm, as in VMamba."""
 
     def __init__(self, width: int, new_width: int):
         super().__init__()

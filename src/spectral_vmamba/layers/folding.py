@@ -1,4 +1,4 @@
-"""Folding BatchNorm into the convolution before it, for networks that are only ever evaluated."""
+"""Fold BatchNorm into the preceding convolution, for networks that are only evaluated."""
 
 from typing import Any
 
@@ -8,16 +8,16 @@ from torch import Tensor, nn
 
 
 class FoldedConv(nn.Conv2d):
-    """A convolution that does the work of the BatchNorm, with fixed statistics, that follows: one pass over the maps.
+    """A convolution that also applies the following BatchNorm with fixed statistics: one pass over the maps.
 
-    The weights stay apart, as they were trained, under the names they had; they are multiplied at every call, which
-    costs next to nothing beside the convolution, and gradients reach both if someone thaws them.
+    Both keep their own weights under their own names. They are multiplied at every call, which costs next to nothing
+    compared with the convolution, and both get gradients if they are unfrozen.
     """
 
-    following: tuple[nn.BatchNorm2d]  # in a tuple: it belongs to another module
+    folded_norm: tuple[nn.BatchNorm2d]  # in a tuple, so that it is not registered as a submodule
 
     def forward(self, input: Float[Tensor, "b c h w"]) -> Float[Tensor, "b c2 h2 w2"]:
-        (norm,) = self.following
+        (norm,) = self.folded_norm
         assert norm.running_mean is not None
         assert norm.running_var is not None
         scale = torch.rsqrt(norm.running_var + norm.eps)
@@ -28,9 +28,9 @@ class FoldedConv(nn.Conv2d):
 
 
 class FoldedNorm(nn.Module):
-    """What is left of a BatchNorm: the activation of timm's BatchNormAct2d, else nothing.
+    """The rest of a folded BatchNorm: the activation of timm's BatchNormAct2d, otherwise the identity.
 
-    No longer a BatchNorm to those who look for one, such as `convert_sync_batchnorm`.
+    Not a BatchNorm, so that functions such as `convert_sync_batchnorm` ignore it.
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -39,57 +39,58 @@ class FoldedNorm(nn.Module):
 
 
 def fold_norms(network: nn.Module, example: Float[Tensor, "b c h w"]) -> None:
-    """Let convolutions whose output goes to a BatchNorm do that one's work; in place, state dict unchanged.
+    """Fold each BatchNorm into the convolution whose output it normalizes, in place; the state dict does not change.
 
-    Which goes to which is seen on the example. Modules called more than once, and classes that may do more than
-    `nn.Conv2d` and BatchNorm do, are left alone. Should the network then answer differently (something else reads a
-    convolution's output), all is undone.
+    A forward pass of the example shows which belong together. Modules that are called more than once, and subclasses of
+    `nn.Conv2d` and BatchNorm, stay as they are. If the output of the network changes (because something else reads the
+    output of a convolution), everything is undone.
     """
-    pairs = _pairs(network, example)
+    pairs = _find_pairs(network, example)
     kinds = [(type(conv), type(norm)) for conv, norm in pairs]
     with torch.no_grad():
         expected = network(example)
         for conv, norm in pairs:
-            conv.following = (norm,)
+            conv.folded_norm = (norm,)
             conv.__class__, norm.__class__ = FoldedConv, FoldedNorm
-        if example.is_meta or _same(network(example), expected):
+        if example.is_meta or _is_close(network(example), expected):
             return
     for (conv, norm), (conv_kind, norm_kind) in zip(pairs, kinds, strict=True):
         conv.__class__, norm.__class__ = conv_kind, norm_kind
-        del conv.following
+        del conv.folded_norm
 
 
-def _same(found: Tensor | list[Tensor], expected: Tensor | list[Tensor]) -> bool:
-    """Up to the rounding of some dozens of layers."""
-    found, expected = ([maps] if isinstance(maps, Tensor) else maps for maps in (found, expected))
+def _is_close(output: Tensor | list[Tensor], expected: Tensor | list[Tensor]) -> bool:
+    """Equal up to the rounding of dozens of layers."""
+    outputs, expected = ([maps] if isinstance(maps, Tensor) else maps for maps in (output, expected))
     tolerance = torch.finfo(expected[0].dtype).eps ** 0.5
     return all(
-        bool(((a - b).abs().amax() <= tolerance * b.abs().amax()).item()) for a, b in zip(found, expected, strict=True)
+        bool(((a - b).abs().amax() <= tolerance * b.abs().amax()).item())
+        for a, b in zip(outputs, expected, strict=True)
     )
 
 
-def _pairs(network: nn.Module, example: Tensor) -> list[tuple[Any, Any]]:
-    made_by: list[tuple[Tensor, nn.Module]] = []
+def _find_pairs(network: nn.Module, example: Tensor) -> list[tuple[Any, Any]]:
+    conv_outputs: list[tuple[Tensor, nn.Module]] = []
     pairs: list[tuple[Any, Any]] = []
-    called: list[nn.Module] = []
+    calls: list[nn.Module] = []
 
-    def saw_conv(conv, inputs, output) -> None:
-        made_by.append((output, conv))
-        called.append(conv)
+    def record_conv(conv, inputs, output) -> None:
+        conv_outputs.append((output, conv))
+        calls.append(conv)
 
-    def saw_norm(norm, inputs, output) -> None:
-        pairs.extend((conv, norm) for made, conv in made_by if made is inputs[0])
-        called.append(norm)
+    def record_norm(norm, inputs, output) -> None:
+        pairs.extend((conv, norm) for conv_output, conv in conv_outputs if conv_output is inputs[0])
+        calls.append(norm)
 
-    hooks = [m.register_forward_hook(saw_conv) for m in network.modules() if type(m) is nn.Conv2d]
-    hooks += [m.register_forward_hook(saw_norm) for m in network.modules() if _has_fixed_statistics(m)]
+    hooks = [m.register_forward_hook(record_conv) for m in network.modules() if type(m) is nn.Conv2d]
+    hooks += [m.register_forward_hook(record_norm) for m in network.modules() if _has_fixed_statistics(m)]
     try:
         with torch.no_grad():
             network(example)
     finally:
         for hook in hooks:
             hook.remove()
-    return [(conv, norm) for conv, norm in pairs if called.count(conv) == called.count(norm) == 1]
+    return [(conv, norm) for conv, norm in pairs if calls.count(conv) == calls.count(norm) == 1]
 
 
 def _has_fixed_statistics(module: nn.Module) -> bool:

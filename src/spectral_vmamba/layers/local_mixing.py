@@ -1,4 +1,4 @@
-"""Depth-wise convolutions of the tokens on their grid."""
+"""Depth-wise convolutions of tokens on their grid."""
 
 import numpy as np
 import torch
@@ -10,9 +10,9 @@ from spectral_vmamba.ops.grid import Grid
 
 
 class IsotropicConv(nn.Module):
-    """Mixes each token with its neighbors without knowing which way is up: equivariant to quarter turns.
+    """A depth-wise convolution that is equivariant to quarter turns.
 
-    Cells of the kernel that quarter turns carry into one another share one weight: 3 weights for 3×3, 7 for 5×5.
+    Cells of the kernel that quarter turns map to each other share one weight: 3 weights for 3×3, 7 for 5×5.
     """
 
     orbits: Tensor
@@ -23,7 +23,7 @@ class IsotropicConv(nn.Module):
             raise ValueError(f"expected an odd kernel size, got {kernel_size}")
         self.kernel_size = kernel_size
         orbits = _quarter_turn_orbits(kernel_size)
-        bound = 1 / kernel_size  # nn.Conv2d's initial range for this many inputs
+        bound = 1 / kernel_size  # the initial range of nn.Conv2d for this fan-in
         self.weight = nn.Parameter(torch.empty(channels, int(orbits.max()) + 1).uniform_(-bound, bound))
         self.register_buffer("orbits", torch.from_numpy(orbits), persistent=False)
 
@@ -34,7 +34,7 @@ class IsotropicConv(nn.Module):
 
 
 class DepthwiseConv(nn.Module):
-    """Any kernel: VMamba's. It knows which way is up."""
+    """A depth-wise convolution with an arbitrary kernel, as in VMamba: not equivariant."""
 
     def __init__(self, channels: int, kernel_size: int = 3):
         super().__init__()
@@ -45,7 +45,7 @@ class DepthwiseConv(nn.Module):
 
 
 def _quarter_turn_orbits(side: int) -> np.ndarray:
-    """The orbit, 0, 1, 2, …, of each of the side × side cells under quarter turns."""
+    """The number of the orbit of each of the side × side cells under quarter turns."""
     cells = np.arange(side * side).reshape(side, side)
     smallest = np.stack([np.rot90(cells, quarters) for quarters in range(4)]).min(0)
     return np.unique(smallest, return_inverse=True)[1].ravel()

@@ -21,11 +21,11 @@ _LOCAL_MIXINGS = {None: lambda *_: None, "isotropic": IsotropicConv, "depthwise"
 class S6Mixer(nn.Module):
     """project → (local mixing) → SiLU → selective scans along every path → STM → norm → project.
 
-    Every path has its own S6 parameters; with `share_directions` the two directions of an eigenvector share theirs, and
-    the result cannot depend on the eigenvector's sign at all.
+    Every path has its own S6 parameters. With `share_directions` the two directions of an eigenvector share theirs, and
+    the result cannot depend on the sign of the eigenvector.
 
-    merge="sum", not "concat": the paper's text says concatenate, its results come from a sum. "concat" keeps the
-    outputs of the parameter sets apart and projects them back.
+    `merge` defaults to "sum": the paper's text says concatenate, but its results come from a sum. "concat" concatenates
+    the outputs of the parameter sets and projects them back.
     """
 
     def __init__(
@@ -64,5 +64,5 @@ class S6Mixer(nn.Module):
         if self.merge is None:
             y = self.s6(x, traversal.orders)
         else:
-            y = self.merge(torch.cat(self.s6.apart(x, traversal.orders), dim=-1))
+            y = self.merge(torch.cat(self.s6.forward_separate(x, traversal.orders), dim=-1))
         return self.out_proj(self.out_norm(y))

@@ -1,4 +1,4 @@
-"""MSVMamba's parts: a mixer that scans two resolutions, a feed-forward net that looks at neighbors, Swin's merging."""
+"""The layers of MSVMamba: a mixer that scans two resolutions, a convolutional MLP, Swin's patch merging."""
 
 from math import ceil
 
@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from spectral_vmamba.layers.s6 import S6
-from spectral_vmamba.layers.stems import missing
+from spectral_vmamba.layers.stems import padding_for
 from spectral_vmamba.ops.grid import Grid
 from spectral_vmamba.ops.orders import concatenate_orders
 from spectral_vmamba.ops.selective_scan import Backend
@@ -18,10 +18,10 @@ COARSE_DIRECTIONS = ("h_flip", "v", "v_flip")
 
 
 class MultiScaleMixer(nn.Module):
-    """One scan of the full map along the traversal (row by row in MSVMamba), three of a map of half the sides.
+    """One scan of the full map along the traversal (row by row in MSVMamba), three of a map of half the size.
 
-    The three coarse orders stand end to end in one sequence, scanned in one go: the state runs across the joins. Both
-    resolutions have their own scan parameters and share one LayerNorm. Their sum is weighted channel by channel by
+    The three coarse orders are concatenated to one sequence and scanned at once: the state carries over from one to the
+    next. Both resolutions have their own scan parameters and share one LayerNorm. Their sum is weighted by
     squeeze-excite and gated.
     """
 
@@ -52,19 +52,19 @@ class MultiScaleMixer(nn.Module):
         tokens = F.silu(half.from_map(self.coarse_conv(maps)))
         order, steps_by_token = (table.to(maps.device) for table in concatenate_orders(COARSE_DIRECTIONS, half))
         visits = tokens.index_select(1, order)
-        as_they_stand = torch.arange(visits.shape[1], device=maps.device).expand(visits.shape[0], 1, -1)
-        merged = _added_by_token(self.out_norm(self.coarse_scan(visits, as_they_stand)), steps_by_token)
+        steps = torch.arange(visits.shape[1], device=maps.device).expand(visits.shape[0], 1, -1)
+        merged = _sum_visits(self.out_norm(self.coarse_scan(visits, steps)), steps_by_token)
         size = (grid.height, grid.width)
         return grid.from_map(F.interpolate(half.to_map(merged), size, mode="bilinear", align_corners=False))
 
 
-def _added_by_token(visits: Float[Tensor, "b s d"], steps: Int[Tensor, "k l"]) -> Float[Tensor, "b l d"]:
-    """Each token's k visits, at those steps, added up, in grid order."""
+def _sum_visits(visits: Float[Tensor, "b s d"], steps: Int[Tensor, "k l"]) -> Float[Tensor, "b l d"]:
+    """Sum the k visits of each token, which are at the given steps; the result is in grid order."""
     return visits.index_select(1, steps.flatten()).unflatten(1, tuple(steps.shape)).sum(1)
 
 
 class SqueezeExcite(nn.Module):
-    """x · sigmoid(W₂ ReLU(W₁ mean(x))): every channel weighted by what all channels show on average."""
+    """x · sigmoid(W₂ ReLU(W₁ mean(x))), with the mean over the tokens."""
 
     def __init__(self, channels: int, reduction: int = 8):
         super().__init__()
@@ -76,9 +76,9 @@ class SqueezeExcite(nn.Module):
 
 
 class ConvFFN(nn.Module):
-    """Widen, add a 3×3 depth-wise convolution of the widened map, GELU, narrow.
+    """Widen, add a 3×3 depth-wise convolution of the widened map, apply GELU, narrow.
 
-    1×1 convolutions, not Linears: the same arithmetic, but they keep the initial weights of convolutions.
+    Uses 1×1 convolutions in place of Linear layers: the same arithmetic, with the initial weights of convolutions.
     """
 
     def __init__(self, width: int, ratio: float = 2.0):
@@ -110,7 +110,7 @@ class MultiScaleBlock(nn.Module):
 
 
 class PatchMerging(nn.Module):
-    """The four cells of every 2×2 side by side, LayerNorm, Linear: Swin's. Odd sides get a row or column of zeros."""
+    """Concatenate the four cells of every 2×2, LayerNorm, Linear, as in Swin. Odd sides are padded with zeros."""
 
     def __init__(self, width: int, new_width: int):
         super().__init__()
@@ -122,7 +122,8 @@ class PatchMerging(nn.Module):
     ) -> tuple[Float[Tensor, "b l_half c2"], Traversal]:
         halved = traversal.pool(x.detach().square().sum(-1))
         maps = traversal.grid.to_map(x)
-        maps = F.pad(maps, (0, missing(maps.shape[-1], 2), 0, missing(maps.shape[-2], 2)))
+        right, below = padding_for(maps.shape[-1], 2), padding_for(maps.shape[-2], 2)
+        maps = F.pad(maps, (0, right, 0, below))
         top_left, bottom_left = maps[..., ::2, ::2], maps[..., 1::2, ::2]
         top_right, bottom_right = maps[..., ::2, 1::2], maps[..., 1::2, 1::2]
         four = torch.cat([top_left, bottom_left, top_right, bottom_right], dim=1)

@@ -1,4 +1,4 @@
-"""The one position that survives every rotation: the distance from the center."""
+"""An embedding of the distance from the center, the only position that rotations preserve."""
 
 import torch
 from jaxtyping import Float
@@ -8,7 +8,7 @@ from spectral_vmamba.ops.grid import Grid
 
 
 class RadiusEmbedding(nn.Module):
-    """A learned vector for each token's distance from the center, interpolated in a table, for grids of any size."""
+    """A vector for the distance of each token from the center, interpolated in a learned table; any grid size."""
 
     def __init__(self, channels: int, bins: int = 8):
         super().__init__()

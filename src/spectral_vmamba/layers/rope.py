@@ -1,17 +1,17 @@
-"""Rotary embedding of the place on a grid, as LocalVim has it."""
+"""Rotary position embedding on a grid, as in LocalVim."""
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 BASE = 10000.0
-TRAINED_SIDE = 14  # 224 px in patches of 16; other sides are squeezed or stretched to it
+TRAINED_SIDE = 14  # 224 px in patches of 16; positions on other sides are scaled to it
 
 
-def rotate_by_place(x: Float[Tensor, "b l c"], rows: int, columns: int) -> Float[Tensor, "b l c"]:
-    """Turn adjacent pairs of channels by angles that grow with the row (first half) or the column (second half).
+def apply_rotary_embedding(x: Float[Tensor, "b l c"], rows: int, columns: int) -> Float[Tensor, "b l c"]:
+    """Rotate adjacent pairs of channels by angles proportional to the row (first half) or the column (second half).
 
-    Pair i of a half turns by place · 10000^(−2i / (c/2)). Linear in x, and nothing to learn.
+    Pair i of a half rotates by position · 10000^(−2i / (c/2)). Linear in x, without parameters.
     """
     angles = _angles(rows, columns, x)
     cos, sin = angles.cos(), angles.sin()

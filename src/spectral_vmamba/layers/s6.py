@@ -1,4 +1,4 @@
-"""S6: the parameters of selective scans, and how Δ, B and C come from the tokens."""
+"""S6: the parameters of selective scans, and the projections of tokens to Δ, B and C."""
 
 from math import log
 
@@ -11,8 +11,11 @@ from spectral_vmamba.ops.selective_scan import Backend, resolve_backend, selecti
 
 
 class S6(nn.Module):
-    """`sets` parameter sets that share the tokens: each projects Δ (through `rank` numbers), B and C from them, and has
-    its own A and D. Paths are dealt to the sets in runs, as `selective_scan` says."""
+    """Selective scans with `sets` parameter sets.
+
+    Each set projects the tokens to Δ (of rank `rank`), B and C, and has its own A and D. The sets are assigned to paths
+    in consecutive groups (see `selective_scan`).
+    """
 
     def __init__(self, channels: int, rank: int, state_size: int, sets: int, backend: Backend = "auto"):
         super().__init__()
@@ -36,13 +39,13 @@ class S6(nn.Module):
             self.D.fill_(1.0)
 
     def forward(self, x: Float[Tensor, "b l d"], orders: Int[Tensor, "b k l"]) -> Float[Tensor, "b l d"]:
-        """The paths' outputs, added up in grid order."""
-        delta, A, B, C = self.projected(x)
+        """The sum of the outputs of all paths, in grid order."""
+        delta, A, B, C = self.project(x)
         return selective_scan(x, delta, A, B, C, self.D, self.dt_bias, orders, self.backend)
 
-    def apart(self, x: Float[Tensor, "b l d"], orders: Int[Tensor, "b k l"]) -> list[Float[Tensor, "b l d"]]:
-        """The sets' outputs, each with its own paths added up."""
-        delta, A, B, C = self.projected(x)
+    def forward_separate(self, x: Float[Tensor, "b l d"], orders: Int[Tensor, "b k l"]) -> list[Float[Tensor, "b l d"]]:
+        """For each parameter set, the sum of the outputs of its paths."""
+        delta, A, B, C = self.project(x)
         own = orders.unflatten(1, (len(self.D), -1))
         outputs = []
         for i in range(len(self.D)):
@@ -51,8 +54,8 @@ class S6(nn.Module):
             outputs.append(selective_scan(x, *parameters, own[:, i], self.backend))
         return outputs
 
-    def projected(self, x: Float[Tensor, "b l d"]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Δ (before bias and softplus), A, B, C. They are per token: computed once, in grid order."""
+    def project(self, x: Float[Tensor, "b l d"]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Δ (before bias and softplus), A, B and C. They do not depend on the path: computed once, in grid order."""
         sets = len(self.x_proj)
         projected = F.linear(x, self.x_proj.flatten(0, 1)).unflatten(-1, (sets, -1))
         low_rank, B, C = projected.split([self.rank, self.state_size, self.state_size], dim=-1)

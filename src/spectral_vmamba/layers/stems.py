@@ -11,17 +11,17 @@ from torch import Tensor, nn
 from spectral_vmamba.layers.folding import fold_norms
 
 
-def missing(side: int, multiple: int) -> int:
-    """Up to the next multiple. Without %, which some compilers of dynamic shapes do not know."""
+def padding_for(side: int, multiple: int) -> int:
+    """How much is missing to the next multiple. Avoids %, which some compilers of dynamic shapes do not support."""
     return (side + multiple - 1) // multiple * multiple - side
 
 
 def pad_to_patches(images: Float[Tensor, "b c H W"], patch_size: int) -> Float[Tensor, "b c H2 W2"]:
-    """Zero-pad to whole patches, evenly on both sides; the odd pixel goes right and below.
+    """Zero-pad to whole patches, evenly on both sides; an odd pixel is added on the right and below.
 
-    That pixel breaks no invariance: RFN pads every turned view, and views only trade places when the image turns.
+    This keeps invariance: RFN pads every turned view, and turning the image only permutes the views.
     """
-    missing_rows, missing_columns = (missing(side, patch_size) for side in images.shape[-2:])
+    missing_rows, missing_columns = (padding_for(side, patch_size) for side in images.shape[-2:])
     if not missing_rows and not missing_columns:
         return images
     left, top = missing_columns // 2, missing_rows // 2
@@ -29,19 +29,19 @@ def pad_to_patches(images: Float[Tensor, "b c H W"], patch_size: int) -> Float[T
 
 
 class ChannelNorm(nn.LayerNorm):
-    """LayerNorm over the channels of (b, c, h, w): unlike BatchNorm, blind to the batch in training too."""
+    """LayerNorm over the channels of (b, c, h, w). Unlike BatchNorm, never depends on the batch."""
 
     def forward(self, input: Tensor) -> Tensor:
         return super().forward(input.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
 
 
 class ConvStem(nn.Sequential):
-    """3×3 convolutions of stride 2 down to one cell per patch; trained from scratch."""
+    """3×3 convolutions of stride 2 down to one cell per patch, trained from scratch."""
 
     def __init__(self, in_chans: int, channels: int, patch_size: int):
         halvings = round(log2(patch_size)) if patch_size > 0 else 0
         if halvings < 1 or 2**halvings != patch_size:
-            raise ValueError(f"the conv stem needs a patch size that is a power of two, from 2 on; got {patch_size}")
+            raise ValueError(f"the conv stem needs a patch size that is a power of two, at least 2; got {patch_size}")
         widths = [in_chans, *(max(channels // 2**i, 8) for i in reversed(range(1, halvings))), channels]
         layers: list[nn.Module] = []
         for narrow, wide in pairwise(widths):
@@ -55,18 +55,18 @@ def _example(channels: int) -> Float[Tensor, "1 c h w"]:
         return torch.randn(1, channels, 64, 64, generator=torch.Generator().manual_seed(0))
 
 
-_PIXELS_AT_ONCE = 16 * 128 * 128
+_PIXELS_PER_CHUNK = 16 * 128 * 128
 
 
-def at_once(height: int, width: int) -> int:
-    """How many images go through a frozen stem together on a CPU."""
-    return max(_PIXELS_AT_ONCE // (height * width), 1)
+def images_per_chunk(height: int, width: int) -> int:
+    """How many images a frozen stem processes together on a CPU."""
+    return max(_PIXELS_PER_CHUNK // (height * width), 1)
 
 
 class FrozenStem(nn.Module):
-    """A pretrained network used as it is: no gradients, and its BatchNorm keeps its statistics under `.train()`.
+    """A pretrained network without trainable parameters; its BatchNorm keeps its statistics under `.train()`.
 
-    Gradients still pass through to images that ask for them. `requires_grad_(True)` on the whole model thaws it.
+    Gradients still flow to images that require them. `requires_grad_(True)` on the whole model unfreezes it.
     """
 
     def __init__(self, body: nn.Module, channels: int, in_chans: int = 3):
@@ -85,6 +85,6 @@ class FrozenStem(nn.Module):
         images = images.contiguous(memory_format=torch.channels_last)
         if images.device.type != "cpu" or torch.compiler.is_compiling():
             return self.body(images)
-        # Maps of few images at a time stay in the processor's cache and in memory that is used again: twice as fast
-        # as batches of 64 (EfficientNet-Lite0, 128 px, measured).
-        return torch.cat([self.body(some) for some in images.split(at_once(*images.shape[-2:]))])
+        # Feature maps of few images stay in the processor's cache and reuse their memory: twice as fast as batches of
+        # 64 images (EfficientNet-Lite0, 128 px, measured).
+        return torch.cat([self.body(chunk) for chunk in images.split(images_per_chunk(*images.shape[-2:]))])

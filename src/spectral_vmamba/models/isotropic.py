@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from spectral_vmamba.layers.directional import DirectionalMixer, GridSize
-from spectral_vmamba.layers.rope import rotate_by_place
-from spectral_vmamba.layers.stems import missing
+from spectral_vmamba.layers.rope import apply_rotary_embedding
+from spectral_vmamba.layers.stems import padding_for
 from spectral_vmamba.models.classifier import Classifier
 from spectral_vmamba.models.conversion import Rule, rename_keys, reshape_tensors
 from spectral_vmamba.models.input_checks import check_images
@@ -48,7 +48,7 @@ class IsotropicBlock(nn.Module):
 
     def forward(self, x: Float[Tensor, "b l c"], grid: GridSize) -> Float[Tensor, "b l c"]:
         if self.rotary:
-            x = rotate_by_place(x, *grid)
+            x = apply_rotary_embedding(x, *grid)
         return x + self.drop_path(self.mixer(self.norm(x), grid))
 
 
@@ -126,7 +126,7 @@ class IsotropicBackbone(Classifier):
     def tokenize(self, images: Float[Tensor, "b rgb H W"]) -> tuple[Float[Tensor, "b s c"], GridSize]:
         """Return the sequence that enters the first block, and the grid of its patches."""
         check_images(images, self.in_chans, self.config.patch_size)
-        missing_rows, missing_columns = (missing(side, self.config.patch_size) for side in images.shape[-2:])
+        missing_rows, missing_columns = (padding_for(side, self.config.patch_size) for side in images.shape[-2:])
         maps = self.patch_embed(F.pad(images, (0, missing_columns, 0, missing_rows)))
         grid = (maps.shape[-2], maps.shape[-1])
         x = maps.flatten(2).mT

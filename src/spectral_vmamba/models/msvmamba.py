@@ -9,7 +9,7 @@ from timm.models import register_model
 from torch import Tensor, nn
 
 from spectral_vmamba.layers.multi_scale import MultiScaleBlock, MultiScaleMixer, PatchMerging
-from spectral_vmamba.layers.stems import ChannelNorm, missing
+from spectral_vmamba.layers.stems import ChannelNorm, padding_for
 from spectral_vmamba.models._builder import Family
 from spectral_vmamba.models.backbone import Backbone
 from spectral_vmamba.models.conversion import Rule, rename_keys, reshape_tensors
@@ -63,7 +63,8 @@ class PatchStem(nn.Sequential):
 
     def forward(self, input: Float[Tensor, "b c H W"]) -> Float[Tensor, "b c2 h w"]:
         height, width = input.shape[-2:]
-        return super().forward(F.pad(input, (0, missing(width, self.patch_size), 0, missing(height, self.patch_size))))
+        right, below = padding_for(width, self.patch_size), padding_for(height, self.patch_size)
+        return super().forward(F.pad(input, (0, right, 0, below)))
 
 
 _RELEASED = r"layers\.(\d+)\.blocks\.(\d+)\."

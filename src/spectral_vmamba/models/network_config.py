@@ -1,7 +1,7 @@
 """Base classes of the architecture configurations."""
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 from spectral_vmamba.layers.directional import GridSize
 from spectral_vmamba.ops.selective_scan import Backend
@@ -12,7 +12,7 @@ class NetworkConfig:
     """The choices that define an architecture. Each field is also a keyword of `timm.create_model`."""
 
     @classmethod
-    def from_keywords(cls, **keywords: Any) -> Self:
+    def from_keywords(cls, **keywords: Any) -> "NetworkConfig":
         """Build a configuration from the keywords that timm passes on."""
         return cls(**keywords)
 

@@ -1,7 +1,7 @@
 """The configuration of Spectral VMamba."""
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 from spectral_vmamba.layers.mixer import LocalMixing, Merge
 from spectral_vmamba.layers.rfn import Rotations
@@ -71,7 +71,7 @@ class SpectralConfig(HierarchyConfig):
             raise ValueError(f"expected neighbors ≥ 1, or None for every pair of tokens, got {self.neighbors}")
 
     @classmethod
-    def from_keywords(cls, **keywords: Any) -> Self:
+    def from_keywords(cls, **keywords: Any) -> "SpectralConfig":
         """Build a configuration from timm's keywords. timm drops keywords that are None: the string "none" means
         None."""
         values: dict[str, Any] = {name: None if value == "none" else value for name, value in keywords.items()}

@@ -52,12 +52,7 @@ class VMamba(Backbone):
     def build_block(self, width: int, drop_path: nn.Module) -> Block:
         config = self.config
         mixer = S6Mixer(
-            width,
-            config.paths,
-            config.expand,
-            config.state_size,
-            local_mixing="depthwise",
-            backend=config.backend,
+            width, config.paths, config.expand, config.state_size, local_mixing="depthwise", backend=config.backend
         )
         return Block(width, mixer, config.mlp_ratio, drop_path)
 

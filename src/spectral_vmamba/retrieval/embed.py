@@ -38,10 +38,9 @@ class EmbedResult:
 def embed(config: EmbedConfig, dataset: ImageDataset | None = None, progress: Progress = no_progress) -> EmbedResult:
     """Embed the images of `config.source`, or of a given dataset, into `config.output`.
 
-    >>> import spectral_vmamba
-    >>> config = spectral_vmamba.EmbedConfig(source="photos/", output="photos.vectors")
-    >>> spectral_vmamba.embed(config).images  # doctest: +SKIP
-    1200
+    >>> from spectral_vmamba import EmbedConfig, embed
+    >>> embed(EmbedConfig("digits", output="digits.vectors", checkpoint="runs/digits", format="npy")).images
+    1797
     """
     if config.format == "parquet":
         require_pyarrow()

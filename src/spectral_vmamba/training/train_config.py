@@ -11,7 +11,11 @@ _CACHED_VIEWS = 8
 
 @dataclass(frozen=True)
 class OptimizerConfig:
-    """AdamW with warm-up and cosine decay."""
+    """AdamW with warm-up and cosine decay.
+
+    >>> OptimizerConfig(lr=1e-3).weight_decay
+    0.05
+    """
 
     name: str = "adamw"
     """any optimizer of timm"""
@@ -22,8 +26,11 @@ class OptimizerConfig:
     warmup_lr: float = 5e-7
     """initial learning rate of the warm-up; scales like lr"""
     warmup_epochs: float = 20
+    """epochs of linear warm-up"""
     betas: tuple[float, float] = (0.9, 0.999)
+    """decay rates of the moment estimates"""
     weight_decay: float = 0.05
+    """weight decay"""
     clip: float = 5.0
     """largest gradient norm; 0 for no limit"""
 
@@ -68,6 +75,7 @@ class TrainConfig:
     augment: Augmentation = field(default_factory=Augmentation)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     epochs: int = 300
+    """training epochs"""
     min_steps: int = 0
     """minimum number of steps: small datasets are shown for more epochs, with a proportionally longer warm-up"""
     batch_size: int = 128
@@ -83,7 +91,9 @@ class TrainConfig:
     initial: str | None = None
     """checkpoint to initialize the weights from; includes the classifier if the classes are the same"""
     seed: int = 0
+    """seed of the split, the weights, the data order and the augmentation"""
     device: Literal["auto", "cpu"] = "auto"
+    """device to train on; auto uses the GPUs if there are any"""
     precision: Literal["no", "bf16", "fp16"] = "no"
     """mixed precision of training"""
     compile: bool = False

@@ -19,14 +19,19 @@ def to_json_dict(settings: Any) -> dict[str, Any]:
 
 
 def from_dict(kind: type[Settings], stored: dict[str, Any]) -> Settings:
-    """The inverse of `dataclasses.asdict` and of `to_json_dict`."""
+    """The inverse of `dataclasses.asdict` and of `to_json_dict`; lists become tuples, except inside dictionaries.
+
+    Raises TypeError for missing and unknown fields, and for nested settings that are not dictionaries.
+    """
     nested = nested_settings(kind)
     values: dict[str, Any] = {}
     for name, value in stored.items():
         if name in nested and isinstance(value, dict):
             values[name] = from_dict(nested[name], value)
+        elif name in nested and not isinstance(value, nested[name]):
+            raise TypeError(f"expected a dictionary for {name}, got {value!r}")
         else:
-            values[name] = tuple(value) if isinstance(value, list) else value
+            values[name] = _to_tuples(value)
     return kind(**values)
 
 
@@ -36,3 +41,7 @@ def flatten(settings: Any) -> dict[str, Any]:
     nested = nested_settings(type(settings))
     flat = {name: value for name, value in stored.items() if name not in nested}
     return flat | {f"{group}.{name}": value for group in nested for name, value in stored[group].items()}
+
+
+def _to_tuples(value: Any) -> Any:
+    return tuple(map(_to_tuples, value)) if isinstance(value, list) else value

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from benchmarks.suite.products import record_products, replay_products
+from benchmarks.suite.products import TensorSpec, record_products, replay_products
 from spectral_vmamba.utils.progress import no_progress
 
 
@@ -16,3 +16,9 @@ def test_every_product_is_replayed(short_timing):
     assert replay.calls == 2
     milliseconds = sum(row[2] for row in replay.slowest)
     assert milliseconds == pytest.approx(1e3 * replay.seconds)
+
+
+def test_random_tensor_has_the_same_layout():
+    tensor = TensorSpec((2, 3, 4, 4), (48, 1, 12, 3), torch.float64).random_tensor()
+    assert (tuple(tensor.shape), tensor.stride(), tensor.dtype) == ((2, 3, 4, 4), (48, 1, 12, 3), torch.float64)
+    assert tensor.std() > 0.5

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from benchmarks.suite import scan_peers
-from spectral_vmamba.ops.selective_scan import selective_scan
+from spectral_vmamba.ops.selective_scan import ScanInputs, selective_scan
 from tests.support.scan_inputs import NAMES, leaves, scan_inputs
 
 PEERS = {"torch loop": scan_peers.torch_loop, "HF slow path": scan_peers.slow_path, "mambapy": scan_peers.mambapy_scan}
@@ -24,7 +24,7 @@ def test_peer_equals_reference(name, sizes):
     tensors, orders = scan_inputs(**sizes)
     our_leaves, peer_leaves = leaves(tensors), leaves(tensors)
     expected = selective_scan(*our_leaves, orders, backend="reference")
-    answer = PEERS[name](*peer_leaves, orders)
+    answer = PEERS[name](ScanInputs(*peer_leaves, orders))
     torch.testing.assert_close(answer, expected, **TOLERANCES)
     weights = torch.randn_like(expected)
     gradients = torch.autograd.grad(answer, peer_leaves, weights)

@@ -45,6 +45,15 @@ def selective_scan(
 
     Cost: O(k·l·d·n). bf16 and fp16 inputs are computed in float32; the output has the dtype of `x`. Gradients flow to
     every input but `orders`; second derivatives require `backend="reference"` or `"portable"`.
+
+    >>> import torch
+    >>> from spectral_vmamba import selective_scan
+    >>> b, g, l, d, n = 2, 1, 5, 4, 1
+    >>> x, delta, A = torch.rand(b, l, d), torch.rand(b, g, l, d), -torch.rand(g, d, n)
+    >>> B, C, D, bias = torch.rand(b, g, l, n), torch.rand(b, g, l, n), torch.rand(g, d), torch.rand(g, d)
+    >>> orders = torch.arange(l).expand(b, 1, l)  # one path: the tokens as they are
+    >>> selective_scan(x, delta, A, B, C, D, bias, orders).shape
+    torch.Size([2, 5, 4])
     """
     if not torch.compiler.is_compiling():  # a compiled graph contains the backend chosen when it was traced
         backend = resolve_backend(backend)

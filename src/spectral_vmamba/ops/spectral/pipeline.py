@@ -30,6 +30,12 @@ def spectral_traversal(
     """The paper's STS orders of a batch of token features on `grid`.
 
     `neighbors=None` connects every pair of tokens. Computed without gradient, in float64 for features of any dtype.
+
+    >>> import torch
+    >>> from spectral_vmamba import spectral_traversal
+    >>> from spectral_vmamba.ops.grid import Grid
+    >>> spectral_traversal(torch.rand(2, 16, 8), Grid(4, 4), eigenvectors=2).orders.shape  # up and down each
+    torch.Size([2, 4, 16])
     """
     options = (eigenvectors, -1 if neighbors is None else neighbors, solver)
     ranks, content = spectral_ranks_op(features.detach(), *astuple(grid), *options)

@@ -1,0 +1,68 @@
+"""`spectral-vmamba predict`."""
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from spectral_vmamba.cli import main
+
+
+def test_files_folders_and_patterns(run_folder, digit_folders, capsys):
+    names = [digit_folders / "digit 0" / "0.png", digit_folders / "digit 1", digit_folders / "digit 2" / "*.png"]
+    assert main(["predict", str(run_folder), *map(str, names), "--top", "2"]) == 0
+    out = capsys.readouterr().out
+    assert out.count(".png") == 1 + sum(len(list((digit_folders / f"digit {i}").iterdir())) for i in (1, 2))
+
+
+def test_json_lines_and_csv(run_folder, digit_folders, capsys):
+    name = str(digit_folders / "digit 0" / "0.png")
+    assert main(["predict", str(run_folder), name, "--format", "jsonl", "--top", "2"]) == 0
+    row = json.loads(capsys.readouterr().out)
+    assert row["file"] == name
+    assert len(row["classes"]) == len(row["probabilities"]) == 2
+    assert main(["predict", str(run_folder), name, "--format", "csv", "--top", "2"]) == 0
+    (line,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert line["class_1"] == row["classes"][0]
+    assert float(line["probability_2"]) == row["probabilities"][1]
+
+
+def test_paths_from_standard_input(run_folder, digit_folders, capsys, monkeypatch):
+    names = sorted(str(path) for path in (digit_folders / "digit 3").iterdir())
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(names) + "\n"))
+    assert main(["predict", str(run_folder), "-", "--format", "jsonl", "--batch-size", "4"]) == 0
+    assert [json.loads(line)["file"] for line in capsys.readouterr().out.splitlines()] == names
+
+
+def test_unreadable_images_are_reported_and_the_others_classified(run_folder, digit_folders, tmp_path, capsys):
+    (tmp_path / "bad.png").write_bytes(b"not an image")
+    good = str(digit_folders / "digit 0" / "0.png")
+    names = [str(tmp_path / "bad.png"), good, str(tmp_path / "none.png"), "https://localhost/x.png"]
+    assert main(["predict", str(run_folder), *names, "--format", "jsonl"]) == 1
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["file"] == good
+    for message in ("bad.png cannot be read", "no image file at", "downloading requires --allow-urls"):
+        assert message in captured.err
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [("cut", "damaged"), ("missing", "no checkpoint at"), ("foreign", "not a safetensors file")],
+)
+def test_a_bad_checkpoint_is_one_clear_line(run_folder, digit_folders, tmp_path, capsys, damage, message):
+    path = tmp_path / "x.safetensors"
+    if damage == "cut":
+        path.write_bytes((run_folder / "best.safetensors").read_bytes()[:-9])
+    elif damage == "foreign":
+        path.write_bytes(b"\x80\x04pickled")
+    assert main(["predict", str(path), str(digit_folders)]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_noise_of_another_size_is_classified_too(run_folder, tmp_path):
+    noise = np.random.default_rng(0).integers(0, 255, (300, 200, 3), np.uint8)
+    Image.fromarray(noise).save(tmp_path / "n.jpg")
+    assert main(["predict", str(run_folder), str(tmp_path / "n.jpg")]) == 0

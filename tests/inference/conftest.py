@@ -1,0 +1,26 @@
+"""Trained classifiers that the tests of this folder share."""
+
+import pytest
+
+from spectral_vmamba.inference import load
+from spectral_vmamba.training import SilentReporter, fit
+from tests.support.runs import digits_config
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory):
+    """A Spectral VMamba trained on a few digits."""
+    return fit(digits_config(tmp_path_factory.mktemp("run"), epochs=4), reporter=SilentReporter())
+
+
+@pytest.fixture(scope="session")
+def plain_run(tmp_path_factory):
+    """A VMamba, which is not invariant to quarter turns."""
+    options = {"widths": (8, 16), "depths": (1, 1)}
+    config = digits_config(tmp_path_factory.mktemp("plain"), model="vmamba_nano", model_options=options, epochs=4)
+    return fit(config, reporter=SilentReporter())
+
+
+@pytest.fixture(scope="session")
+def predictor(run):
+    return load(run.folder)
