@@ -1,5 +1,5 @@
-// Exceptions must not cross the C interface, nor leave an OpenMP region. Every exported function that can throw runs
-// its body in `guarded`, and every parallel region runs its work in `Failures::catch_in`.
+// Exceptions must not cross the C interface or leave an OpenMP region. Every exported function that can throw runs its
+// body in `guarded`, and every parallel region that can throw runs its work in `Failures::catch_in`.
 #pragma once
 
 #include <exception>

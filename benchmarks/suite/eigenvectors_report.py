@@ -37,7 +37,7 @@ def format_eigenvectors(result: EigenvectorResult) -> list[RenderableType]:
 
 
 def plot_eigenvectors(result: EigenvectorResult) -> Figure:
-    figure = Figure(figsize=(8.5, 5.6), layout="constrained")
+    figure = Figure(figsize=(11, 5.6), layout="constrained")
     axis = figure.subplots()
     for name in list_competitors(cell.comparison for cell in result.cells):
         cells = [cell for cell in result.cells if name in cell.comparison.timings]
@@ -56,7 +56,7 @@ def plot_eigenvectors(result: EigenvectorResult) -> Figure:
     axis.set_xlabel("tokens per image")
     axis.set_ylabel("time per image [ms], best of several")
     axis.grid(alpha=0.3)
-    axis.legend(frameon=False)
+    axis.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
     axis.set_title(f"{result.pairs} eigenpairs of the patch graphs of photographs")
     return figure
 

@@ -44,6 +44,7 @@ def plot_limits(result: LimitsResult) -> Figure:
     bars = right.bar(["products and\nconvolutions alone", "whole forward"], milliseconds, color=["C2", "C7"])
     right.bar_label(bars, fmt="%.0f ms")
     right.axhline(TARGET_SHARE * milliseconds[1], color="gray", linestyle=":")
+    right.margins(y=0.1)
     right.set_ylabel("time [ms]")
     right.set_title(f"{result.model}, batch {result.batch}: ratio {result.products_share:.2f}", fontsize=11)
     return figure

@@ -40,7 +40,7 @@ def plot_models(result: ModelsResult) -> Figure:
     axis.invert_yaxis()
     axis.margins(x=0.08)
     axis.set_xlabel(f"images per second relative to {result.peer} (batch {result.batch}, {result.pixels} px)")
-    axis.legend(loc="lower right")
+    axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(PASSES), frameon=False)
     return figure
 
 

@@ -24,6 +24,7 @@ from tests.support.models import (
     slow_except,
     small_options,
 )
+from tests.support.tolerances import assert_relatively_close
 
 every_model = pytest.mark.parametrize("name", slow_except(KINDS))
 # Compiling a model takes seconds.
@@ -129,7 +130,7 @@ def test_features_then_head_is_forward(name):
     features = model.forward_features(x)
     logits = model(x)
     # Measured: at most 1.8e-7. With a canonical frame, the order of summation differs.
-    assert (model.forward_head(features) - logits).abs().max() <= 1.5e-6 * logits.abs().max()
+    assert_relatively_close(model.forward_head(features), logits, 1.5e-6)
     pooled = model.forward_head(features, pre_logits=True)
     assert pooled.shape == (2, model.num_features) == (2, model.head_hidden_size)
 
@@ -202,7 +203,7 @@ def test_compiles_to_one_graph(name):
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
     with torch.no_grad():
         actual, expected = compiled(example_images(name)), model(example_images(name))
-    assert (actual - expected).abs().max() <= 1.5e-6 * expected.abs().max()  # measured: 1.6e-7
+    assert_relatively_close(actual, expected, 1.5e-6)  # measured: 1.6e-7
 
 
 @pytest.mark.parametrize("name", slow_except(["spectral_vmamba_nano"]))
@@ -214,7 +215,7 @@ def test_compiles_to_one_graph_in_training(name):
     model.zero_grad()
     model(example_images(name)).square().sum().backward()
     for gradient, p in zip(compiled_gradients, model.parameters(), strict=True):
-        assert (gradient - p.grad).abs().max() <= 1e-6 * p.grad.abs().max()  # measured: 0
+        assert_relatively_close(gradient, p.grad, 1e-6)  # measured: 0
 
 
 @every_family
@@ -224,7 +225,7 @@ def test_exports_with_a_dynamic_batch(name):
     program = torch.export.export(model, (example_images(name, 2),), dynamic_shapes=({0: batch},))
     for size in (1, 5):
         x = example_images(name, size)
-        assert (program.module()(x) - model(x)).abs().max() <= 1e-6 * model(x).abs().max()  # measured: 0
+        assert_relatively_close(program.module()(x), model(x), 1e-6)  # measured: 0
 
 
 @every_model
@@ -297,8 +298,7 @@ def test_row_of_a_batch_equals_a_batch_of_one(name):
     model = activate_scan(build(name)).double().eval()
     x = example_images(name, 3).double()
     with torch.no_grad():
-        expected = model(x[1:2])
-        assert (model(x)[1:2] - expected).abs().max() <= 1e-14 * expected.abs().max()  # measured: 1.6e-15
+        assert_relatively_close(model(x)[1:2], model(x[1:2]), 1e-14)  # measured: 1.6e-15
 
 
 @pytest.mark.parametrize("name", ONE_PER_FAMILY)

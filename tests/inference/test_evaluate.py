@@ -51,8 +51,7 @@ def test_a_sweep_is_predictions_of_rotated_pixels(predictor):
     upright, rotated = (predictor.probabilities(rotate_pixels(pixels, angle, "black")) for angle in (0, 30))
     assert point.correct == int((rotated.argmax(1) == labels).sum())
     assert point.agreeing == int((rotated.argmax(1) == upright.argmax(1)).sum())
-    print("MEASURED sweep", point.max_change - float((rotated - upright).abs().max()))
-    assert point.max_change == pytest.approx(float((rotated - upright).abs().max()), abs=1e-6)
+    assert point.max_change == pytest.approx(float((rotated - upright).abs().max()), abs=1e-7)  # measured: 0
 
 
 @pytest.mark.parametrize("workers", [0, 1])

@@ -6,20 +6,9 @@ import torch.nn.functional as F
 
 from spectral_vmamba.models import timm
 from spectral_vmamba.models.positions import split_class_token
-from spectral_vmamba.testing import activate_scan
+from tests.support.small_vim import SMALL, build_small, random_images
 
-GRID = (3, 5)
-SMALL = {"width": 16, "depth": 3, "state_size": 3, "patch_size": 4, "img_size": (12, 20)}
 both_families = pytest.mark.parametrize("name", ["vim_tiny", "local_vim_tiny"])
-
-
-def build_small(name, **options):
-    torch.manual_seed(0)
-    return activate_scan(timm.create_model(name, **{"num_classes": 5, "drop_path_rate": 0.0, **SMALL, **options}))
-
-
-def random_images(batch=2, height=12, width=20):
-    return torch.randn(batch, 3, height, width, generator=torch.Generator().manual_seed(1))
 
 
 @both_families

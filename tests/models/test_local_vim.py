@@ -9,10 +9,10 @@ from spectral_vmamba.layers.directional import LocalVimMixer
 from spectral_vmamba.layers.rope import apply_rotary_embedding
 from spectral_vmamba.models import timm
 from spectral_vmamba.models.local_vim import SEARCHED_DIRECTIONS, LocalVimConfig
-from tests.models.test_isotropic import build_small, random_images
 from tests.support.models import perturb
 from tests.support.plain_scan import assert_equal_with_gradients
 from tests.support.plain_vim import plain_local_vim_mixer, plain_norm, plain_order, plain_rotary, published_blocks
+from tests.support.small_vim import build_small, random_images
 from tests.support.tolerances import assert_relatively_close
 
 

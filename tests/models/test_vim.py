@@ -5,11 +5,10 @@ import copy
 import pytest
 import torch
 
-from spectral_vmamba.models.positions import resample_positions
 from spectral_vmamba.models.vim import Vim, VimConfig
-from tests.models.test_isotropic import GRID, build_small, random_images
 from tests.support.plain_scan import assert_equal_with_gradients
 from tests.support.plain_vim import plain_norm, plain_vim_mixer, published_blocks
+from tests.support.small_vim import GRID, build_small, random_images
 from tests.support.tolerances import assert_relatively_close
 
 
@@ -62,16 +61,6 @@ def test_class_token_is_in_the_middle():
     assert torch.equal(model.forward_head(tokens, pre_logits=True), tokens[:, 98])
     model.reset_classifier(0, "avg")
     torch.testing.assert_close(model.forward_head(tokens), (tokens.sum(1) - tokens[:, 98]) / 196)
-
-
-def test_resampling_keeps_the_position_of_the_class_token():
-    table = torch.full((1, 16, 16), 2.0)
-    table[:, 7] = 5.0
-    positions = resample_positions(table, True, GRID, (4, 6))
-    assert positions.shape == (1, 25, 16)
-    torch.testing.assert_close(positions[:, 12], torch.full((1, 16), 5.0))
-    torch.testing.assert_close(positions[:, :12], torch.full((1, 12, 16), 2.0))
-    torch.testing.assert_close(positions[:, 13:], torch.full((1, 12, 16), 2.0))
 
 
 def test_config_is_a_value():

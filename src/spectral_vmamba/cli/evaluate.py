@@ -1,8 +1,8 @@
 """Measure the accuracy and calibration of classifiers, and how rotating the images affects them."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from spectral_vmamba.utils.extras import require
 from spectral_vmamba.utils.progress import progress_bars
 
 if TYPE_CHECKING:
-    from spectral_vmamba.inference import Evaluation
+    from spectral_vmamba.inference import Evaluation, Predictor
 
 _DESCRIPTION = f"""{__doc__}
 
@@ -112,9 +112,7 @@ def run(config: Namespace) -> int:
     return 0
 
 
-def _predictors(config: Namespace):
-    from dataclasses import replace
-
+def _predictors(config: Namespace) -> Iterator["Predictor"]:
     from spectral_vmamba.data.sources import read_validation_part
     from spectral_vmamba.inference import load_timm
     from spectral_vmamba.inference.checkpoint import find_checkpoint, load_checkpoint
@@ -181,8 +179,8 @@ def _print_sweeps(sweeps: Sequence[Sweep], console: Console) -> None:
     print_table(table, console)
     print_line(
         console,
-        "Flips: predictions at 90/180/270° that differ from those at 0°. Agreement: share of predictions that do not "
-        "differ from those at 0°.",
+        "Flips: predictions at 90/180/270° that differ from those at 0°. Agreement: share of predictions that "
+        "do not differ.",
     )
 
 

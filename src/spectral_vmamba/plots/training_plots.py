@@ -27,6 +27,7 @@ def plot_learning(curves: Mapping[str, LearningCurve]) -> Figure:
         accuracy.plot(epochs, [100 * share for share in curve.accuracy])
     for axis, label in ((loss, "training loss"), (accuracy, "validation accuracy, upright [%]")):
         axis.set_xlabel("epoch")
+        axis.xaxis.get_major_locator().set_params(integer=True)
         axis.set_ylabel(label)
         axis.grid(alpha=0.3)
     figure.legend(frameon=False, loc="outside lower center", ncols=3)
