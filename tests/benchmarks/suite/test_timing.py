@@ -16,7 +16,7 @@ from benchmarks.suite.timing import (
 
 
 class FakeClock:
-    """A clock that only advances when a function under test says so."""
+    """A clock that advances only by calls of `advance`."""
 
     def __init__(self):
         self.now = 0.0

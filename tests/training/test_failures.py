@@ -1,0 +1,78 @@
+"""Unreadable images and other failures of training."""
+
+from dataclasses import replace
+
+import pytest
+
+from spectral_vmamba.data.readers.digits import read_digits
+from spectral_vmamba.data.unreadable import ReadError
+from spectral_vmamba.training import SilentReporter, TrainingError, fit
+from spectral_vmamba.training.failures import UnreadableImages, explain_failure
+from spectral_vmamba.training.run import RunFolder
+from tests.support.image_folders import write_noise
+from tests.support.runs import NoteReporter, digits_config
+
+
+def test_unreadable_images_are_ignored_listed_and_limited(tmp_path):
+    data = tmp_path / "data"
+    write_noise(data / "train")
+    write_noise(data / "val", count=4)
+    damaged = data / "train" / "a" / "3.png"
+    damaged.write_bytes(b"no image")
+    (data / "val" / "b" / "1.png").write_bytes(b"no image")
+    config = digits_config(tmp_path / "run", data=str(data), batch_size=8, epochs=2, max_unreadable=0.1)
+    reporter = NoteReporter()
+    result = fit(config, reporter=reporter)
+    listed = f"a/3.png\t{damaged} cannot be read as an image: unknown format\n"
+    assert (tmp_path / "run" / "unreadable.txt").read_text() == listed
+    assert reporter.notes.count("cannot be read, ignored: a/3.png") == 1
+    assert [note for note in reporter.notes if "validation images cannot be read" in note][0].startswith(
+        "1 validation images cannot be read and are ignored: b/1.png"
+    )
+    assert result.history[0].raw * 7 == pytest.approx(round(result.history[0].raw * 7)), "seven readable images"
+    strict = replace(config, max_unreadable=0.0, output=str(tmp_path / "strict"))
+    with pytest.raises(ValueError, match=r"1 of 40 training images cannot be read, more than 0.00%: a/3.png"):
+        fit(strict, reporter=SilentReporter())
+    assert (tmp_path / "strict" / "unreadable.txt").read_text() == listed
+    damaged.unlink()
+    fit(strict, reporter=SilentReporter())
+    assert not (tmp_path / "strict" / "unreadable.txt").exists(), "the list of the failed run is removed"
+
+
+def test_each_unreadable_image_counts_once(tmp_path):
+    dataset, notes = read_digits(), []
+    unreadable = UnreadableImages(dataset, 2 / len(dataset), RunFolder(tmp_path), notes.append)
+    for index in (7, 3, 7):
+        unreadable.add([ReadError(index, f"{index}.png", "damaged")])
+    assert (tmp_path / "unreadable.txt").read_text() == "3.png\tdamaged\n7.png\tdamaged\n"
+    assert len(notes) == 2
+    with pytest.raises(ValueError, match=r"3 of 1797 training images .*: 3.png, 7.png, 9.png; .*--max-unreadable"):
+        unreadable.add([ReadError(9, "9.png", "damaged")])
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "message"),
+    [
+        (TrainingError("not finite"), TrainingError, r"not finite \(no checkpoint was saved yet\)"),
+        (ValueError("Caught ValueError in DataLoader worker\nValueError: no label"), ValueError, "^no label$"),
+        (ValueError("plain"), ValueError, "^plain$"),
+        (
+            RuntimeError("DataLoader worker (pid 7) exited"),
+            OSError,
+            "data loading process died, possibly out of memory",
+        ),
+        (RuntimeError("[gloo] Connection reset"), OSError, "another process of this job died; resume with --resume"),
+        (RuntimeError("something else"), RuntimeError, "something else"),
+    ],
+)
+def test_failures_are_explained(tmp_path, error, kind, message):
+    explained = explain_failure(error, RunFolder(tmp_path))
+    assert type(explained) is kind
+    with pytest.raises(kind, match=message):
+        raise explained
+
+
+def test_explanations_name_the_last_checkpoint(tmp_path):
+    (tmp_path / "last.safetensors").touch()
+    explained = explain_failure(TrainingError("not finite"), RunFolder(tmp_path))
+    assert str(explained) == f"not finite (the last checkpoint is {tmp_path / 'last.safetensors'})"
