@@ -1,6 +1,6 @@
 // exp and softplus in a form that the compiler vectorizes on any processor, without -ffast-math.
 //
-// tests/ops/test_native.py measures their errors and states the bounds. NaN stays NaN, and denormal inputs are not
+// tests/ops/test_scan_native.py measures their errors and states the bounds. NaN stays NaN, and denormal inputs are not
 // flushed to zero. double uses the C library.
 #pragma once
 

@@ -197,10 +197,15 @@ def test_checkpointing_gives_equal_gradients(name):
         assert torch.equal(plain, checkpointed)
 
 
+def compile_to_one_graph(model):
+    torch.compiler.reset()  # torch refuses to compile the same code for more than eight models
+    return torch.compile(model, fullgraph=True, backend="aot_eager")
+
+
 @every_family
 def test_compiles_to_one_graph(name):
     model = build(name, **shallow_options(name)).eval()
-    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    compiled = compile_to_one_graph(model)
     with torch.no_grad():
         actual, expected = compiled(example_images(name)), model(example_images(name))
     assert_relatively_close(actual, expected, 1.5e-6)  # measured: 1.6e-7
@@ -208,14 +213,14 @@ def test_compiles_to_one_graph(name):
 
 @pytest.mark.parametrize("name", slow_except(["spectral_vmamba_nano"]))
 def test_compiles_to_one_graph_in_training(name):
-    model = activate_scan(build(name, **shallow_options(name))).train()
-    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
-    compiled(example_images(name)).square().sum().backward()
-    compiled_gradients = [p.grad.clone() for p in model.parameters()]
-    model.zero_grad()
-    model(example_images(name)).square().sum().backward()
-    for gradient, p in zip(compiled_gradients, model.parameters(), strict=True):
-        assert_relatively_close(gradient, p.grad, 1e-6)  # measured: 0
+    """Without drop path, which draws other random numbers in a compiled graph."""
+    model = activate_scan(build(name, **shallow_options(name), drop_path_rate=0.0)).train()
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    compiled = compile_to_one_graph(model)
+    actual = torch.autograd.grad(compiled(example_images(name)).square().sum(), parameters)
+    expected = torch.autograd.grad(model(example_images(name)).square().sum(), parameters)
+    for a, b in zip(actual, expected, strict=True):
+        assert_relatively_close(a, b, 1e-5)  # measured: 1.6e-6
 
 
 @every_family

@@ -33,13 +33,13 @@ def test_cached_training_gives_the_weights_of_training_on_pixels(pack, tmp_path)
 
 
 def test_half_precision_learns_nearly_the_same(pack, tmp_path):
-    """Features are rounded to 11 bits, a relative 5e-4; a loss of order 1 changes in proportion."""
+    """Features are rounded to 11 bits, a relative 5e-4."""
     losses = [
         train(lite_config(pack, tmp_path / p, cache=True, cache_precision=p, epochs=1)).history[0].raw_loss
         for p in ("float32", "float16")
     ]
     assert losses[0] != losses[1]
-    assert losses[0] == pytest.approx(losses[1], rel=0.02)
+    assert losses[0] == pytest.approx(losses[1], rel=1.4e-5)  # measured: 1.4e-6
 
 
 def test_later_runs_use_the_cache_whatever_their_seed(pack, tmp_path):
@@ -54,11 +54,12 @@ def test_later_runs_use_the_cache_whatever_their_seed(pack, tmp_path):
 
 _FILL = """
 import sys
+from importlib import import_module
 from pathlib import Path
-import spectral_vmamba.features.fill as fill
-from spectral_vmamba.training import SilentReporter, fit
+from spectral_vmamba.training import fit
 from tests.support.caches import lite_config
-fill._ROWS_PER_BLOCK = 8
+module = import_module("spectral_vmamba.features.fill")
+module._ROWS_PER_BLOCK = module._VIEWS_PER_PASS = 8
 fit(lite_config(Path(sys.argv[1]), Path(sys.argv[2]) / "run", cache=True, cache_folder=sys.argv[2]))
 """
 
@@ -68,7 +69,7 @@ def test_a_killed_fill_resumes(pack, tmp_path):
     command = [sys.executable, "-c", _FILL, str(pack), str(tmp_path / "cache")]
     process = subprocess.Popen(command, env=environment, start_new_session=True, stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
-    while len(list((tmp_path / "cache").glob("*/features/*.safetensors"))) < 2:
+    while len(list((tmp_path / "cache").glob("*/features/*.safetensors"))) < 3:
         assert time.monotonic() < deadline
         time.sleep(0.01)
     os.killpg(process.pid, signal.SIGKILL)
@@ -77,7 +78,7 @@ def test_a_killed_fill_resumes(pack, tmp_path):
     train(lite_config(pack, tmp_path / "resumed", cache=True, cache_folder=str(tmp_path / "cache")), reporter)
     (announcement,) = (note for note in reporter.notes if note.startswith("feature cache "))
     stored = int(announcement.split("views requested, ")[1].split(" stored")[0])
-    assert 32 <= stored < 112
+    assert 24 <= stored < 112
     train(lite_config(pack, tmp_path / "whole", cache=True))
     assert tensors_equal(tmp_path / "resumed", tmp_path / "whole")
 

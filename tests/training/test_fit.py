@@ -12,7 +12,7 @@ from spectral_vmamba.inference.checkpoint import load_checkpoint
 from spectral_vmamba.training import SilentReporter, TrainConfig, fit
 from spectral_vmamba.utils.settings import from_dict
 from tests.support.caches import lite_config
-from tests.support.runs import digits_config, tensors_equal
+from tests.support.runs import digits_config, load_tensors, tensors_equal
 
 
 def train(config, **options):
@@ -49,12 +49,13 @@ def test_the_same_seed_gives_the_same_bits_with_any_number_of_workers(tmp_path):
 
 
 def test_micro_batches_add_up_to_the_batch(tmp_path):
-    """Accumulated gradients are the mean over the whole batch, up to rounding, which AdamW's division amplifies."""
-    losses = []
+    """Accumulated gradients are the mean over the whole batch. SGD, because AdamW does not notice the scale."""
     for accumulate in (1, 4):
-        result = train(digits_config(tmp_path / str(accumulate), accumulate=accumulate, drop_path=0.0, epochs=1))
-        losses.append(result.history[0].loss)
-    assert losses[0] == pytest.approx(losses[1], rel=1e-3)
+        config = digits_config(tmp_path / str(accumulate), accumulate=accumulate, drop_path=0.0, epochs=1)
+        train(replace(config, optimizer=replace(config.optimizer, name="sgd")))
+    one, four = (load_tensors(tmp_path / name) for name in ("1", "4"))
+    for name, tensor in one.items():
+        torch.testing.assert_close(tensor, four[name], rtol=0, atol=1e-7)  # measured: 1.5e-8
 
 
 def test_precision_and_tracker_are_settings_of_each_run(tmp_path):
@@ -64,7 +65,7 @@ def test_precision_and_tracker_are_settings_of_each_run(tmp_path):
         losses.append([report.loss for report in train(digits_config(tmp_path / name, epochs=1, **changes)).history])
     assert losses[0] == losses[2]
     assert losses[0] != losses[1]
-    assert losses[1][0] == pytest.approx(losses[0][0], rel=0.02)
+    assert losses[1][0] == pytest.approx(losses[0][0], rel=5e-4)  # measured: 5e-5
     assert list((tmp_path / "b" / "logs").rglob("events.out.tfevents.*"))
     assert not (tmp_path / "a" / "logs").exists()
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from importlib import import_module
 
 import pytest
 from PIL import Image
@@ -101,7 +102,7 @@ class SignalAtStep(SilentReporter):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_stops_the_run_after_the_step_and_saves_it(uninterrupted, tmp_path, number, monkeypatch):
-    monkeypatch.setattr("spectral_vmamba.training.fit._REPORT_SECONDS", 0.0)
+    monkeypatch.setattr(import_module("spectral_vmamba.training.fit"), "_REPORT_SECONDS", 0.0)
     expected, _ = uninterrupted
     config = digits_config(tmp_path, **EVERYTHING)
     handler = signal.getsignal(number)
@@ -129,7 +130,7 @@ def test_changed_images_are_noticed_when_a_run_resumes(tmp_path):
     config = digits_config(tmp_path / "run", data=str(tmp_path / "data"), batch_size=8, epochs=1)
     train(config)
     Image.new("RGB", (99, 99)).save(tmp_path / "data" / "a" / "new.png")
-    with pytest.raises(ValueError, match="the images differ from those that the run in .* was started with"):
+    with pytest.raises(ValueError, match=r"the images differ from those that the run in .* was started with"):
         train(config, resume=True)
 
 

@@ -128,7 +128,7 @@ def _make_shard(
         [_to_utf8(dataset.names[i]) for i in indices],
         [width for width, _ in sizes],
         [height for _, height in sizes],
-        [dataset.label_name(i) for i in indices],
+        [label and _to_utf8(label) for label in map(dataset.label_name, indices)],
         np.concatenate(vectors),
         np.concatenate(tokens) if cells is not None else None,
         cells,
@@ -138,7 +138,7 @@ def _make_shard(
 
 
 def _to_utf8(name: str) -> str:
-    """File names that are not UTF-8 cannot be stored as they are."""
+    """Names of files and folders that are not UTF-8 cannot be stored as they are."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 

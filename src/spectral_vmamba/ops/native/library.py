@@ -2,7 +2,7 @@
 
 import logging
 import os
-from ctypes import CDLL, c_void_p
+from ctypes import CDLL, POINTER, Structure, c_char_p, c_double, c_int, c_int32, c_int64, c_void_p, sizeof
 from functools import cache
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
@@ -10,12 +10,92 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-# Raised together with SV_ABI in csrc/abi.cpp whenever a signature or a struct changes.
-ABI = 2
+# Increase this together with SV_ABI in csrc/abi.cpp whenever a signature or a struct changes.
+ABI = 3
 ENVIRONMENT_VARIABLE = "SPECTRAL_VMAMBA_LIBRARY"
 _STEM = "libspectral_vmamba_native"
 _PACKAGE_FOLDER = Path(__file__).resolve().parents[2]
-_OUT_OF_MEMORY, _BAD_INPUT = 1, 2
+_OUT_OF_MEMORY, _BAD_INPUT, _FAILED = 1, 2, 3
+
+
+class Scan(Structure):
+    """`sv_scan` of csrc/scan.h."""
+
+    _fields_ = (
+        [(name, c_void_p) for name in ("x", "delta", "A", "B", "C", "D", "bias", "orders")]
+        + [(name, c_int64) for name in ("images", "tokens", "channels", "states", "sets", "paths")]
+        + [(name, c_int64) for name in ("x_image", "x_token", "delta_image", "delta_set", "delta_token")]
+        + [(name, c_int32) for name in ("x_type", "delta_type", "threads", "reserved")]
+    )
+
+
+class ScanGradients(Structure):
+    """`sv_scan_gradients` of csrc/scan.h."""
+
+    _fields_ = [(name, c_void_p) for name in ("grad_y", "x", "delta", "A", "B", "C", "D", "bias")]
+
+
+class GraphOptions(Structure):
+    """`sv_graph_options` of csrc/graph.h."""
+
+    _fields_ = (
+        [(name, c_int64) for name in ("images", "tokens", "channels", "neighbors")]
+        + [(name, c_double) for name in ("same", "tie", "weakest")]
+        + [(name, c_int32) for name in ("threads", "reserved")]
+    )
+
+
+class GraphArrays(Structure):
+    """`sv_graph_arrays` of csrc/graph.h."""
+
+    _fields_ = [(name, c_void_p) for name in ("nodes", "offsets", "owner", "sizes", "columns", "weights")]
+
+
+class EigenOptions(Structure):
+    """`sv_eigen_options` of csrc/eigen.h."""
+
+    _fields_ = (
+        [(name, c_int64) for name in ("images", "tokens", "wanted", "count")]
+        + [("cluster", c_double)]
+        + [(name, c_int32) for name in ("threads", "reserved")]
+    )
+
+
+class SignOptions(Structure):
+    """`sv_sign_options` of csrc/signs.h."""
+
+    _fields_ = (
+        [(name, c_int64) for name in ("images", "tokens", "count", "vectors_image")]
+        + [(name, c_double) for name in ("significant", "clear")]
+        + [(name, c_int32) for name in ("degree", "threads")]
+    )
+
+
+# The size of every struct is compared with the library's at load time.
+_STRUCTS = {
+    "sv_scan": Scan,
+    "sv_scan_gradients": ScanGradients,
+    "sv_graph_options": GraphOptions,
+    "sv_graph_arrays": GraphArrays,
+    "sv_eigen_options": EigenOptions,
+    "sv_sign_options": SignOptions,
+}
+# The result type and the argument types of every function. Without them ctypes assumes int, and cuts off 64-bit values.
+_FUNCTIONS = {
+    "sv_abi_version": (c_int, []),
+    "sv_struct_size": (c_int64, [c_char_p]),
+    "sv_last_error": (c_char_p, []),
+    "sv_check_orders": (c_int, [c_void_p, c_int64, c_int64]),
+    "sv_scan_forward": (c_int, [POINTER(Scan), c_void_p]),
+    "sv_scan_backward": (c_int, [POINTER(Scan), POINTER(ScanGradients)]),
+    "sv_neighbor_graphs": (c_int, [POINTER(GraphOptions), c_void_p, POINTER(c_void_p)]),
+    "sv_graphs_entries": (c_int64, [c_void_p]),
+    "sv_graphs_copy": (None, [c_void_p, POINTER(GraphArrays)]),
+    "sv_graphs_free": (None, [c_void_p]),
+    "sv_most_eigenvectors": (c_int64, []),
+    "sv_smallest_eigenpairs": (c_int, [POINTER(EigenOptions), POINTER(GraphArrays), *[c_void_p] * 5]),
+    "sv_eigenvector_signs": (c_int, [POINTER(SignOptions), *[c_void_p] * 6]),
+}
 
 
 class Native(NamedTuple):
@@ -56,6 +136,8 @@ def call(function: str, *arguments) -> None:
         raise MemoryError(f"the native kernel {function} could not allocate its working memory")
     if status == _BAD_INPUT:
         raise ValueError(f"the native kernel {function} was given invalid input")
+    if status == _FAILED:
+        raise NativeError(f"the native kernel {function} failed: {library.sv_last_error().decode(errors='replace')}")
     if status:
         raise NativeError(f"the native kernel {function} failed with status {status}")
 
@@ -88,8 +170,22 @@ def _load(path: Path) -> Native:
         version = library.sv_abi_version()
     except AttributeError:
         return Native(None, f"{path} is not this package's library; reinstall the package")
-    if version != ABI:
-        return Native(
-            None, f"{path} is of another version (interface {version}, expected {ABI}); reinstall the package"
-        )
+    problem = f"interface {version}, expected {ABI}" if version != ABI else _declare(library)
+    if problem:
+        return Native(None, f"{path} was built for another version ({problem}); reinstall the package")
     return Native(library, "")
+
+
+def _declare(library: CDLL) -> str:
+    """Declare every function and compare the size of every struct; returns the first difference, or an empty string."""
+    for name, (result, arguments) in _FUNCTIONS.items():
+        try:
+            function = getattr(library, name)
+        except AttributeError:
+            return f"it has no function {name}"
+        function.restype, function.argtypes = result, arguments
+    for name, struct in _STRUCTS.items():
+        size = library.sv_struct_size(name.encode())
+        if size != sizeof(struct):
+            return f"{name} has {size} bytes, expected {sizeof(struct)}"
+    return ""

@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 class ScanInputs(NamedTuple):
-    """What every kernel of the scan takes, in the order of the op's schema. `selective_scan` says what they mean."""
+    """The inputs of every scan kernel, in the order of the op's schema; `selective_scan` documents them."""
 
     x: Float[Tensor, "b l d"]
     delta: Float[Tensor, "b g l d"]

@@ -1,28 +1,15 @@
 """The selective scan in C++ (csrc/scan_*.cpp): one pass over the tokens per path; backward recomputes the states."""
 
-from ctypes import Structure, byref, c_int32, c_int64, c_void_p
+from ctypes import byref
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from spectral_vmamba.ops.native import call, pointer
+from spectral_vmamba.ops.native import Scan, ScanGradients, call, pointer
 from spectral_vmamba.ops.selective_scan.scan_inputs import ScanInputs
 
 _TYPES = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2}
-
-
-class _Scan(Structure):
-    _fields_ = (
-        [(name, c_void_p) for name in ("x", "delta", "A", "B", "C", "D", "bias", "orders")]
-        + [(name, c_int64) for name in ("images", "tokens", "channels", "states", "sets", "paths")]
-        + [(name, c_int64) for name in ("x_image", "x_token", "delta_image", "delta_set", "delta_token")]
-        + [(name, c_int32) for name in ("x_type", "delta_type", "threads", "reserved")]
-    )
-
-
-class _Gradients(Structure):
-    _fields_ = [(name, c_void_p) for name in ("grad_y", "x", "delta", "A", "B", "C", "D", "bias")]
 
 
 def selective_scan_native(inputs: ScanInputs) -> Float[Tensor, "b l d"]:
@@ -42,7 +29,7 @@ def selective_scan_native_backward(grad: Float[Tensor, "b l d"], inputs: ScanInp
     outputs[1] = empty_delta_gradient(inputs.delta, precise)
     if inputs.orders.shape[1] == 0:
         outputs[1].zero_()
-    gradients = _Gradients(grad.data_ptr(), *(output.data_ptr() for output in outputs))
+    gradients = ScanGradients(grad.data_ptr(), *(output.data_ptr() for output in outputs))
     call("sv_scan_backward", byref(_describe(prepared)), byref(gradients))
     return tuple(_cast(output, tensor.dtype) for output, tensor in zip(outputs, inputs.differentiable, strict=True))
 
@@ -69,12 +56,12 @@ def _cast(tensor: Tensor, dtype: torch.dtype) -> Tensor:
     return tensor if tensor.dtype is dtype else tensor.to(dtype)
 
 
-def _describe(inputs: ScanInputs) -> _Scan:
+def _describe(inputs: ScanInputs) -> Scan:
     x, delta, A, orders = inputs.x, inputs.delta, inputs.A, inputs.orders
     images, tokens, channels = x.shape
     pointers = (tensor.data_ptr() for tensor in inputs)
     sizes = (images, tokens, channels, A.shape[2], A.shape[0], orders.shape[1])
-    return _Scan(
+    return Scan(
         *pointers, *sizes, *x.stride()[:2], *delta.stride()[:3], _TYPES[x.dtype], _TYPES[delta.dtype],
         torch.get_num_threads(), 0,
     )  # fmt: skip

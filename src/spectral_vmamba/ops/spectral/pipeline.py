@@ -140,7 +140,7 @@ def _check(features: Tensor, content: Tensor, grid: Grid, eigenvectors: int, nei
     " int neighbors, str solver) -> (Tensor, Tensor)",
 )
 def spectral_ranks_op(features, rows, columns, domain, level, diameter, eigenvectors, neighbors, solver):
-    """`spectral_ranks` as one node for compilers and exporters. Takes the fields of the grid; `neighbors` −1 is None."""
+    """`spectral_ranks` as one node for compilers and exporters. Takes the fields of the grid; −1 neighbors: None."""
     grid = Grid(rows, columns, domain, level, diameter)
     return spectral_ranks(features, grid, eigenvectors, None if neighbors < 0 else neighbors, solver)
 

@@ -4,7 +4,7 @@ Computes the same graphs and eigenvectors as `affinity`, `normalized_laplacian` 
 matrices. Threads share the images of a batch.
 """
 
-from ctypes import Structure, byref, c_double, c_int32, c_int64, c_void_p
+from ctypes import byref, c_void_p
 from typing import NamedTuple
 
 import torch
@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from scipy.sparse import csr_array, identity
 from torch import Tensor
 
-from spectral_vmamba.ops.native import call, load_native, pointer
+from spectral_vmamba.ops.native import EigenOptions, GraphArrays, GraphOptions, SignOptions, call, load_native, pointer
 from spectral_vmamba.ops.spectral.eigenpairs import CLUSTER, LARGEST_RESIDUAL, Eigenpairs
 from spectral_vmamba.ops.spectral.graph import SAME, TIE, WEAKEST_EDGE
 
@@ -50,39 +50,6 @@ class SparseGraphs(NamedTuple):
         return csr_array(between[owner][:, owner] - identity(self.tokens, format="csr"))
 
 
-class _Arrays(Structure):
-    _fields_ = [(name, c_void_p) for name in ("nodes", "offsets", "owner", "sizes", "columns", "weights")]
-
-    @classmethod
-    def from_graphs(cls, graphs: SparseGraphs) -> "_Arrays":
-        ordered = (graphs.nodes, graphs.offsets, graphs.owner, graphs.sizes, graphs.columns, graphs.weights)
-        return cls(*(pointer(part) for part in ordered))
-
-
-class _GraphOptions(Structure):
-    _fields_ = (
-        [(name, c_int64) for name in ("images", "tokens", "channels", "neighbors")]
-        + [(name, c_double) for name in ("same", "tie", "weakest")]
-        + [(name, c_int32) for name in ("threads", "reserved")]
-    )
-
-
-class _EigenOptions(Structure):
-    _fields_ = (
-        [(name, c_int64) for name in ("images", "tokens", "wanted", "count")]
-        + [("cluster", c_double)]
-        + [(name, c_int32) for name in ("threads", "reserved")]
-    )
-
-
-class _SignOptions(Structure):
-    _fields_ = (
-        [(name, c_int64) for name in ("images", "tokens", "count", "vectors_image")]
-        + [(name, c_double) for name in ("significant", "clear")]
-        + [(name, c_int32) for name in ("degree", "threads")]
-    )
-
-
 def largest_native_count() -> int:
     """The largest number of eigenvectors that the native solver computes; 0 if the library is missing."""
     library = load_native().library
@@ -98,13 +65,12 @@ def neighbor_graphs(features: Float[Tensor, "b l c"], neighbors: int) -> SparseG
     images, tokens, channels = features.shape
     if not 1 <= neighbors < tokens - 1:
         raise ValueError(f"expected 1 to {tokens - 2} neighbors in graphs of {tokens} tokens, got {neighbors}")
-    options = _GraphOptions(images, tokens, channels, neighbors, SAME, TIE, WEAKEST_EDGE, torch.get_num_threads(), 0)
+    options = GraphOptions(images, tokens, channels, neighbors, SAME, TIE, WEAKEST_EDGE, torch.get_num_threads(), 0)
     handle = c_void_p()
     call("sv_neighbor_graphs", byref(options), pointer(features), byref(handle))
     library = load_native().library
     assert library is not None
     try:
-        library.sv_graphs_entries.restype = c_int64
         entries = library.sv_graphs_entries(handle)
         graphs = SparseGraphs(
             nodes=torch.empty(images, dtype=torch.int64),
@@ -114,7 +80,7 @@ def neighbor_graphs(features: Float[Tensor, "b l c"], neighbors: int) -> SparseG
             columns=torch.empty(entries, dtype=torch.int32),
             weights=torch.empty(entries, dtype=torch.float64),
         )
-        library.sv_graphs_copy(handle, byref(_Arrays.from_graphs(graphs)))
+        library.sv_graphs_copy(handle, byref(_graph_arrays(graphs)))
     finally:
         library.sv_graphs_free(handle)
     return graphs
@@ -134,9 +100,9 @@ def sparse_eigenpairs(
     vectors = torch.empty(images, count, tokens, dtype=torch.float64)
     trivial = torch.empty(images, tokens, dtype=torch.float64)
     rounds = torch.empty(images, dtype=torch.int32)
-    options = _EigenOptions(images, tokens, wanted, count, CLUSTER, torch.get_num_threads(), 0)
+    options = EigenOptions(images, tokens, wanted, count, CLUSTER, torch.get_num_threads(), 0)
     outputs = (pointer(tensor) for tensor in (values, vectors, residuals, trivial, rounds))
-    call("sv_smallest_eigenpairs", byref(options), byref(_Arrays.from_graphs(graphs)), *outputs)
+    call("sv_smallest_eigenpairs", byref(options), byref(_graph_arrays(graphs)), *outputs)
     failed = (rounds < 0) | ~(residuals[:, :wanted] <= LARGEST_RESIDUAL).all(-1)
     if bool(failed.any()):
         values[failed], vectors[failed], residuals[failed] = torch.nan, torch.nan, torch.inf
@@ -172,6 +138,11 @@ def _graphs_from_laplacian(laplacian: Float[Tensor, "b l l"], trivial: Float[Ten
     )
 
 
+def _graph_arrays(graphs: SparseGraphs) -> GraphArrays:
+    ordered = (graphs.nodes, graphs.offsets, graphs.owner, graphs.sizes, graphs.columns, graphs.weights)
+    return GraphArrays(*(pointer(part) for part in ordered))
+
+
 def native_signs(
     vectors: Float[Tensor, "b m l"],
     trivial: Float[Tensor, "b l"],
@@ -189,7 +160,7 @@ def native_signs(
     inputs = [tensor.contiguous() for tensor in (trivial, content, squared_radii, node_order)]
     signs = torch.empty(images, count, dtype=torch.float64)
     threads = torch.get_num_threads()
-    options = _SignOptions(images, tokens, count, vectors.stride(0), significant, clear, degree, threads)
+    options = SignOptions(images, tokens, count, vectors.stride(0), significant, clear, degree, threads)
     arrays = (pointer(tensor) for tensor in (vectors, *inputs, signs))
     call("sv_eigenvector_signs", byref(options), *arrays)
     return signs
