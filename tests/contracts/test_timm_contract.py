@@ -5,11 +5,9 @@ import pickle
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from timm.optim import param_groups_layer_decay, param_groups_weight_decay
 from torch import nn
 
-from spectral_vmamba.layers import S6, IsotropicConv
-from spectral_vmamba.models import is_spectral, timm
+from spectral_vmamba.models import timm
 from spectral_vmamba.models.positions import split_class_token
 from spectral_vmamba.testing import activate_scan
 from tests.support.models import (
@@ -20,15 +18,12 @@ from tests.support.models import (
     example_images,
     feature_layers,
     is_isotropic,
-    shallow_options,
     slow_except,
     small_options,
 )
 from tests.support.tolerances import assert_relatively_close
 
 every_model = pytest.mark.parametrize("name", slow_except(KINDS))
-# Compiling a model takes seconds.
-every_family = pytest.mark.parametrize("name", slow_except(ONE_PER_FAMILY))
 
 
 @every_model
@@ -195,87 +190,6 @@ def test_checkpointing_gives_equal_gradients(name):
         gradients.append([p.grad for p in model.parameters() if p.requires_grad])
     for plain, checkpointed in zip(*gradients, strict=True):
         assert torch.equal(plain, checkpointed)
-
-
-def compile_to_one_graph(model):
-    torch.compiler.reset()  # torch refuses to compile the same code for more than eight models
-    return torch.compile(model, fullgraph=True, backend="aot_eager")
-
-
-@every_family
-def test_compiles_to_one_graph(name):
-    model = build(name, **shallow_options(name)).eval()
-    compiled = compile_to_one_graph(model)
-    with torch.no_grad():
-        actual, expected = compiled(example_images(name)), model(example_images(name))
-    assert_relatively_close(actual, expected, 1.5e-6)  # measured: 1.6e-7
-
-
-@pytest.mark.parametrize("name", slow_except(["spectral_vmamba_nano"]))
-def test_compiles_to_one_graph_in_training(name):
-    """Without drop path, which draws other random numbers in a compiled graph."""
-    model = activate_scan(build(name, **shallow_options(name), drop_path_rate=0.0)).train()
-    parameters = [p for p in model.parameters() if p.requires_grad]
-    compiled = compile_to_one_graph(model)
-    actual = torch.autograd.grad(compiled(example_images(name)).square().sum(), parameters)
-    expected = torch.autograd.grad(model(example_images(name)).square().sum(), parameters)
-    for a, b in zip(actual, expected, strict=True):
-        assert_relatively_close(a, b, 1e-5)  # measured: 1.6e-6
-
-
-@every_family
-def test_exports_with_a_dynamic_batch(name):
-    model = build(name, **shallow_options(name)).eval()
-    batch = torch.export.Dim("batch", min=1, max=64)
-    program = torch.export.export(model, (example_images(name, 2),), dynamic_shapes=({0: batch},))
-    for size in (1, 5):
-        x = example_images(name, size)
-        assert_relatively_close(program.module()(x), model(x), 1e-6)  # measured: 0
-
-
-@every_model
-def test_weight_decay_applies_to_weights_of_layers_only(name):
-    """Not to biases, norms, positions, class tokens, nor to A, D and the bias of Δ of a scan."""
-    model = build(name, **({"radius_embedding": True} if is_spectral(name) else {}))
-    layers = [m for m in model.modules() if isinstance(m, (nn.Linear, nn.Conv1d, nn.Conv2d, IsotropicConv))]
-    weights = [m.weight for m in layers] + [
-        w for m in model.modules() if isinstance(m, S6) for w in (m.x_proj, m.dt_proj)
-    ]
-    rest, decayed = param_groups_weight_decay(model, 0.05, no_weight_decay_list=model.no_weight_decay())
-    assert (rest["weight_decay"], decayed["weight_decay"]) == (0.0, 0.05)
-    assert {id(p) for p in decayed["params"]} == {id(w) for w in weights if w.requires_grad}
-    assert len(rest["params"]) + len(decayed["params"]) == sum(p.requires_grad for p in model.parameters())
-
-
-SCAN = ("A_log", "D", "dt_bias")
-NO_DECAY = {
-    "spectral_vmamba_nano": {"radius.table", *(f"stages.{i}.blocks.0.mixer.s6.{p}" for i in (0, 1) for p in SCAN)},
-    "vmamba_nano": {f"stages.{i}.blocks.0.mixer.s6.{p}" for i in (0, 1) for p in SCAN},
-    "vim_nano": {
-        "pos_embed",
-        "cls_token",
-        *(f"blocks.0.mixer.directions.{i}.s6.{p}" for i in (0, 1) for p in SCAN),
-    },
-    "local_vim_nano": {"pos_embed", *(f"blocks.0.mixer.directions.{i}.s6.{p}" for i in range(4) for p in SCAN)},
-    "msvmamba_pico": {
-        f"stages.{i}.blocks.0.mixer.{scan}_scan.{p}" for i in (0, 1) for scan in ("fine", "coarse") for p in SCAN
-    },
-}
-
-
-@pytest.mark.parametrize("name", NO_DECAY)
-def test_names_without_weight_decay(name):
-    options = {"radius_embedding": True} if is_spectral(name) else {}
-    assert build(name, **shallow_options(name), **options).no_weight_decay() == NO_DECAY[name]
-
-
-@every_model
-def test_layer_decay_reaches_every_layer(name):
-    model = build(name)
-    groups = param_groups_layer_decay(model, 0.05, no_weight_decay_list=model.no_weight_decay(), layer_decay=0.5)
-    scales = {group["lr_scale"] for group in groups}
-    assert max(scales) == 1.0
-    assert len(scales) > len(feature_layers(model))
 
 
 def test_configuration_has_the_normalization_of_its_stem():

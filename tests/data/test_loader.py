@@ -125,11 +125,11 @@ def test_load_sample_returns_the_sample_or_the_error(digits):
 
 
 def test_errors_in_the_transform_are_not_read_errors(digits):
-    def broken_transform(image):
+    def failing_transform(image):
         raise ValueError("a bug")
 
     with pytest.raises(ValueError, match="a bug"):
-        load_sample(partial(digits.open, 3), broken_transform, 3, "three")
+        load_sample(partial(digits.open, 3), failing_transform, 3, "three")
 
 
 @pytest.mark.parametrize(("count", "size", "world_size"), [(10, 4, 1), (10, 4, 2), (0, 4, 2), (3, 4, 2)])

@@ -100,7 +100,7 @@ def test_worker_processes_compute_the_same_rows(model, dataset, view, tmp_path):
     assert not torch.equal(one[0], one[1])
 
 
-def test_shares_of_several_processes_are_the_whole(model, dataset, view, tmp_path):
+def test_shares_of_several_processes_add_up(model, dataset, view, tmp_path):
     counts = []
     for rank in (0, 1, 2):  # each finds what the previous ones have written
         store = open_lite_store(tmp_path, model)

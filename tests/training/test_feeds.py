@@ -79,8 +79,8 @@ def test_a_killed_fill_resumes(pack, tmp_path):
     (announcement,) = (note for note in reporter.notes if note.startswith("feature cache "))
     stored = int(announcement.split("views requested, ")[1].split(" stored")[0])
     assert 24 <= stored < 112
-    train(lite_config(pack, tmp_path / "whole", cache=True))
-    assert tensors_equal(tmp_path / "resumed", tmp_path / "whole")
+    train(lite_config(pack, tmp_path / "uninterrupted", cache=True))
+    assert tensors_equal(tmp_path / "resumed", tmp_path / "uninterrupted")
 
 
 def test_unreadable_images_are_replaced_as_without_the_cache_and_files_are_read_once(pack, tmp_path, monkeypatch):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import accumulate
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Int
@@ -14,6 +14,7 @@ from PIL import Image
 UNLABELED = -1
 
 
+@runtime_checkable
 class ImageStorage(Protocol):
     """Where the images of a dataset are stored. Must be picklable, for worker processes."""
 

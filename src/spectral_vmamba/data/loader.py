@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Int, UInt8
@@ -81,6 +81,7 @@ def stack_pixels(pixels: Sequence[Tensor]) -> UInt8[Tensor, "b 3 H W"]:
     return torch.stack(list(pixels)) if pixels else torch.empty(0, 3, 0, 0, dtype=torch.uint8)
 
 
+@runtime_checkable
 class SampleReader(Protocol):
     """Maps a key to a sample, in any process."""
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from spectral_vmamba.data.dataset import UNLABELED, ImageDataset
 from spectral_vmamba.data.loader import Batch, default_workers, eval_batches
@@ -33,6 +33,7 @@ class Evaluation:
     unreadable: list[ReadError]
 
 
+@runtime_checkable
 class Evaluator(Protocol):
     """Computes what `evaluate` reports, from pixels or from cached features."""
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -33,6 +33,7 @@ from spectral_vmamba.training.train_config import TrainConfig
 _FEW_IMAGES = 500  # reading these takes less time than starting worker processes
 
 
+@runtime_checkable
 class Feed(Protocol):
     """A source of batches, and how to make the model's input from one."""
 

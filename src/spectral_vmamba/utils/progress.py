@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from spectral_vmamba.utils.extras import require
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 
 
+@runtime_checkable
 class Progress(Protocol):
     """Wraps an iterable: yields its items and reports how many of `total` are done."""
 
