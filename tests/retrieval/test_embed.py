@@ -159,7 +159,7 @@ def test_a_trained_network_gives_the_input_of_its_classifier(run, photos, tmp_pa
     from_vector = head(torch.tensor(shard.vectors[:1])) - head.bias  # up to the length of the vector
     logits = predictor.model(predictor.inputs(view.pixels[None])) - head.bias
     cosine = torch.nn.functional.cosine_similarity(from_vector, logits)
-    assert float(cosine) == pytest.approx(1, abs=5e-7)  # measured: 6e-8
+    assert cosine.item() == pytest.approx(1, abs=5e-7)  # measured: 6e-8
 
 
 def test_a_full_disk_is_reported(photos, tmp_path):
