@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from spectral_vmamba.metrics.rotation import AngleScores, AnswerChange, Sweep, measure_sweep, sweep_angles
+from spectral_vmamba.metrics.rotation import AngleScores, OutputChange, Sweep, measure_sweep, sweep_angles
 from spectral_vmamba.models import timm
 from spectral_vmamba.testing import RotationGap, rotation_gap
 
@@ -36,20 +36,20 @@ def corner_images() -> torch.Tensor:
 def test_changes_accumulate_over_batches():
     upright = torch.tensor([[1.0, 0.0], [0.25, 0.75], [0.5, 0.25]])
     rotated = torch.tensor([[0.75, 0.25], [1.0, 0.0], [0.5, 0.25]])
-    change = AnswerChange()
+    change = OutputChange()
     change.add(upright[:2], rotated[:2])
     change.add(upright[2:], rotated[2:])
-    assert change == AnswerChange(images=3, flips=1, max_change=0.75, mean_change=pytest.approx(1 / 3))
+    assert change == OutputChange(images=3, flips=1, max_change=0.75, mean_change=pytest.approx(1 / 3))
 
 
 def test_changes_in_units():
-    change = AnswerChange()
+    change = OutputChange()
     change.add(torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 0.0]]), torch.tensor(2.0))
     assert (change.max_change, change.mean_change) == (0.5, 0.25)
 
 
 def test_nan_is_not_hidden():
-    change = AnswerChange()
+    change = OutputChange()
     change.add(torch.tensor([[1.0, 0.0]]), torch.tensor([[math.nan, 0.0]]))
     change.add(torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 0.0]]))
     assert math.isnan(change.max_change)

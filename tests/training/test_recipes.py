@@ -1,5 +1,7 @@
 """Recipes that ship with the package."""
 
+from dataclasses import replace
+
 import pytest
 
 from spectral_vmamba.training import TrainConfig
@@ -18,6 +20,12 @@ def test_changes_and_nested_groups(tmp_path):
     assert (config.epochs, config.batch_size) == (7, 16)
     assert (config.optimizer.lr, config.optimizer.betas) == (0.25, (0.5, 0.6))
     assert config.optimizer.weight_decay == TrainConfig().optimizer.weight_decay
+
+
+@pytest.mark.parametrize("change", [{"rotation": 10.0}, replace(recipe("laptop").augment, rotation=10.0)])
+def test_a_group_can_be_changed_in_part(change):
+    config = recipe("laptop", augment=change)
+    assert config.augment == replace(recipe("laptop").augment, rotation=10.0)
 
 
 def test_unknown_recipes_and_settings_are_rejected():

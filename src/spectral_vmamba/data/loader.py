@@ -1,4 +1,4 @@
-"""The one way from a stored image to a tensor or an error, and batches of them."""
+"""Load a stored image as a tensor or as a ReadError, and make batches of the results."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Int, UInt8
+from jaxtyping import Int, Shaped
 from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
@@ -77,7 +77,7 @@ def collate(results: Sequence[Sample | ReadError]) -> Batch:
     )
 
 
-def stack_pixels(pixels: Sequence[Tensor]) -> UInt8[Tensor, "b 3 H W"]:
+def stack_pixels(pixels: Sequence[Tensor]) -> Shaped[Tensor, "b 3 H W"]:
     return torch.stack(list(pixels)) if pixels else torch.empty(0, 3, 0, 0, dtype=torch.uint8)
 
 

@@ -1,6 +1,6 @@
 """The feature store of one stem and one preprocessing: a folder of feature blocks, and their visiting orders.
 
-    FOLDER/<stem and settings>/description.json                what the folder's name stands for
+    FOLDER/<stem and settings>/description.json                the settings that the folder's name is a hash of
     FOLDER/<stem and settings>/features/<block>.safetensors    keys and features of some views
     FOLDER/<stem and settings>/orders-<STS settings>/<block>.safetensors    their visiting orders, row by row
 

@@ -149,13 +149,13 @@ class FeatureComputer:
     preprocessing: Preprocessing
 
     def __call__(self, pixels: Tensor) -> Float[Tensor, "n l c"]:
-        """Features of views: the same bits whichever views share the batch, since the stem sees whole batches only."""
+        """Features of views, bitwise independent of the other views: batches are padded to a fixed multiple."""
         device = next(self.tokenizer.parameters()).device
-        whole = self.tokenizer.rfn.batch_multiple(*pixels.shape[-2:])
+        multiple = self.tokenizer.rfn.batch_multiple(*pixels.shape[-2:])
         parts = []
         with torch.inference_mode():
             for part in pixels.split(_VIEWS_PER_PASS):
-                padded = torch.cat([part, part[-1:].expand(-len(part) % whole, -1, -1, -1)])
+                padded = torch.cat([part, part[-1:].expand(-len(part) % multiple, -1, -1, -1)])
                 images = normalize(padded.to(device), self.preprocessing.mean, self.preprocessing.std)
                 parts.append(self.tokenizer.eval().features(images)[0][: len(part)].cpu())
         return torch.cat(parts)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -11,6 +10,7 @@ from torch import Tensor, nn
 from spectral_vmamba.data.dataset import ImageDataset
 from spectral_vmamba.data.loader import Batch, no_readable_image
 from spectral_vmamba.data.unreadable import ReadError
+from spectral_vmamba.models.tokens import Inputs
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ def compute_logits(
     model: nn.Module,
     dataset: ImageDataset,
     batches: Iterable[Batch],
-    prepare: Callable[[Batch], Any],
+    prepare: Callable[[Batch], Inputs],
     device: torch.device,
     reduce: Callable[[Tensor], Tensor] = lambda partial: partial,
 ) -> DatasetLogits:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from spectral_vmamba.data.dataset import format_classes
 from spectral_vmamba.data.decode import ImageLike, normalize, to_pil
 from spectral_vmamba.data.find import NamedImage
-from spectral_vmamba.data.loader import Sample, load_sample, stack_pixels
+from spectral_vmamba.data.loader import Sample, collate, load_sample
 from spectral_vmamba.data.transforms import Preprocessing
 from spectral_vmamba.data.unreadable import ReadError
 from spectral_vmamba.inference.checkpoint import (
@@ -75,8 +75,8 @@ class Predictor:
         numbered = enumerate(images)
         while batch := list(islice(numbered, batch_size)):
             results = [load_sample(image.open, transform, i, image.name) for i, image in batch]
-            pixels = [result.view.pixels for result in results if isinstance(result, Sample)]
-            predictions = iter(self.top_classes(self.probabilities(stack_pixels(pixels)), top) if pixels else ())
+            loaded = collate(results)
+            predictions = iter(self.top_classes(self.probabilities(loaded.inputs), top) if loaded.indices else ())
             for (_, image), result in zip(batch, results, strict=True):
                 yield image.name, next(predictions) if isinstance(result, Sample) else result
 

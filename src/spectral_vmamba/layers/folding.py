@@ -10,7 +10,7 @@ from torch import Tensor, nn
 class FoldedConv(nn.Conv2d):
     """A convolution that also applies the following BatchNorm with fixed statistics: one pass over the maps.
 
-    Both keep their own weights under their own names. They are multiplied at every call, which costs next to nothing
+    Both keep their own weights under their own names. They are multiplied at every call, which has a negligible cost
     compared with the convolution, and both get gradients if they are unfrozen.
     """
 

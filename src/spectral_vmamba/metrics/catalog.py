@@ -16,7 +16,7 @@ QUARTER_TURNS = "quarter turns"
 
 @dataclass(frozen=True)
 class CatalogRow:
-    """One model. `invariance` is empty for a model whose answer changes with every rotation."""
+    """One model. `invariance` is empty if every rotation changes the predictions."""
 
     family: str
     cost: ModelCost

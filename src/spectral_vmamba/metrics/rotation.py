@@ -1,7 +1,7 @@
-"""How the answers of a network change when its input is rotated.
+"""Measure how the outputs of a network change when its input is rotated.
 
 `measure_sweep` scores a classifier on labeled batches at every angle; `rotation_gap` compares the logits and visiting
-orders of any model at a few angles. Both use one loop (`compare_angles`) and one accumulator (`AnswerChange`).
+orders of any model at a few angles. Both use one loop (`compare_angles`) and one accumulator (`OutputChange`).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,21 +19,21 @@ from spectral_vmamba.ops.traversal import Traversal
 from spectral_vmamba.ops.turns import Fill, rotate, rotate_pixels
 from spectral_vmamba.utils.progress import Progress, no_progress
 
-Answer = TypeVar("Answer")
+Output = TypeVar("Output")
 
 
 def compare_angles(
-    answer_at: Callable[[float], Answer], angles: Iterable[float]
-) -> Iterator[tuple[float, Answer, Answer]]:
-    """Yield (angle, answer on the upright images, answer on the images rotated by that angle) for each angle."""
-    upright = answer_at(0.0)
+    output_at: Callable[[float], Output], angles: Iterable[float]
+) -> Iterator[tuple[float, Output, Output]]:
+    """Yield (angle, output on the upright images, output on the images rotated by that angle) for each angle."""
+    upright = output_at(0.0)
     for angle in angles:
-        yield angle, upright, answer_at(angle) if angle else upright
+        yield angle, upright, output_at(angle) if angle else upright
 
 
 @dataclass
-class AnswerChange:
-    """Differences between answers on rotated and on upright images, over all batches added."""
+class OutputChange:
+    """Differences between outputs on rotated and on upright images, over all batches added."""
 
     images: int = 0
     flips: int = 0
@@ -104,7 +104,7 @@ class Sweep:
 
 
 def sweep_angles(step: float) -> list[float]:
-    """List the angles from 0° to below 360° in steps of `step` degrees, and the quarter turns in any case."""
+    """List the angles from 0° to below 360° in steps of `step` degrees, always including the quarter turns."""
     if not 0 < step <= 360:
         raise ValueError(f"expected a step of more than 0 and at most 360 degrees between angles, got {step:g}")
     steps = {round(i * step, 6) for i in range(int(360 / step) + 1)}
@@ -123,23 +123,23 @@ def measure_sweep(
     `probabilities` maps pixels (0 to 255) to class probabilities. Multiples of 90° are exact, other angles bilinear.
     Each image is compared with itself at 0° under the same fill.
     """
-    answers = (
+    outputs = (
         (lambda angle, pixels=pixels: probabilities(rotate_pixels(pixels, angle, fill)), labels)
         for pixels, labels in batches
     )
-    return collect_sweep(name, answers, angles, fill)
+    return collect_sweep(name, outputs, angles, fill)
 
 
 def collect_sweep(
     name: str,
-    answers: Iterable[tuple[Callable[[float], Float[Tensor, "b classes"]], Int[Tensor, "b"]]],
+    outputs: Iterable[tuple[Callable[[float], Float[Tensor, "b classes"]], Int[Tensor, "b"]]],
     angles: Sequence[float],
     fill: Fill,
 ) -> Sweep:
     """Score a classifier on batches of (function from an angle to probabilities, labels)."""
-    changes = {angle: AnswerChange() for angle in angles}
+    changes = {angle: OutputChange() for angle in angles}
     correct = dict.fromkeys(angles, 0)
-    for probabilities_at, labels in answers:
+    for probabilities_at, labels in outputs:
         for angle, upright, rotated in compare_angles(probabilities_at, angles):
             changes[angle].add(upright, rotated)
             correct[angle] += int((rotated.argmax(1) == labels.to(rotated.device)).sum())
@@ -152,7 +152,7 @@ def collect_sweep(
 
 @dataclass(frozen=True)
 class RotationGap:
-    """A model's answers at one angle compared with those on the upright images.
+    """A model's outputs at one angle compared with those on the upright images.
 
     Differences are in units of the standard deviation of the upright logits. The last three fields are `None` for
     models without traversals. `positions_unchanged` is the share of steps, over all visiting orders of all stages,
@@ -195,32 +195,32 @@ def rotation_gap(
     model.eval()
     try:
         with torch.no_grad():
-            answer_at = partial(_answer_at, model, images, batch_size)
+            output_at = partial(_output_at, model, images, batch_size)
             tracked = progress(angles, "rotations", len(angles))
-            return [_gap(angle, upright, rotated) for angle, upright, rotated in compare_angles(answer_at, tracked)]
+            return [_gap(angle, upright, rotated) for angle, upright, rotated in compare_angles(output_at, tracked)]
     finally:
         model.train(was_training)
 
 
 @dataclass(frozen=True, eq=False)
-class _Answers:
+class _Outputs:
     """Logits of all images; the traversals of each stage, per batch."""
 
     logits: Float[Tensor, "b classes"]
     traversals: list[list[Traversal]] | None
 
 
-def _answer_at(model: nn.Module, images: Tensor, batch_size: int, angle: float) -> _Answers:
+def _output_at(model: nn.Module, images: Tensor, batch_size: int, angle: float) -> _Outputs:
     batches = (rotate(images, angle) if angle else images).split(batch_size)
     forward: Any = getattr(model, "forward_traversals", None)
     if forward is None:
-        return _Answers(torch.cat([model(batch) for batch in batches]), None)
-    answers = [forward(batch) for batch in batches]
-    return _Answers(torch.cat([logits for logits, _ in answers]), [traversals for _, traversals in answers])
+        return _Outputs(torch.cat([model(batch) for batch in batches]), None)
+    outputs = [forward(batch) for batch in batches]
+    return _Outputs(torch.cat([logits for logits, _ in outputs]), [traversals for _, traversals in outputs])
 
 
-def _gap(angle: float, upright: _Answers, rotated: _Answers) -> RotationGap:
-    change = AnswerChange()
+def _gap(angle: float, upright: _Outputs, rotated: _Outputs) -> RotationGap:
+    change = OutputChange()
     smallest = torch.finfo(upright.logits.dtype).tiny
     change.add(upright.logits, rotated.logits, upright.logits.std(correction=0).clamp_min(smallest))
     counts = (angle, change.images, change.flips, change.max_change, change.mean_change)

@@ -69,7 +69,7 @@ class Classifier(nn.Module):
         return x if pre_logits else self.head(x)
 
     def pool(self, x: Float[Tensor, "b l c"]) -> Tensor:
-        """Pool over the tokens as `global_pool` says."""
+        """Pool over the tokens according to `global_pool`."""
         if self.global_pool == "avg":
             return x.mean(1)
         if self.global_pool == "max":

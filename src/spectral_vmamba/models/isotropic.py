@@ -117,7 +117,7 @@ class IsotropicBackbone(Classifier):
         return self.norm(self._run_blocks(images)[0])
 
     def pool(self, x: Float[Tensor, "b s c"]) -> Tensor:
-        """Pool over the patches, or return the class token, as `global_pool` says."""
+        """Pool over the patches, or return the class token, according to `global_pool`."""
         if not self.global_pool:
             return x
         class_token, patches = split_class_token(x, self.has_class_token)

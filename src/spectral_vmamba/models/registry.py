@@ -35,7 +35,7 @@ def find_family(name: str) -> Family | None:
 
 
 def is_spectral(name: str) -> bool:
-    """Whether a name is of a Spectral VMamba, the networks that have a stem of their own choice."""
+    """Return whether a name is of a Spectral VMamba, the only family with a selectable stem."""
     family = find_family(name)
     return family is not None and issubclass(family.network, spectral_vmamba.SpectralVMamba)
 

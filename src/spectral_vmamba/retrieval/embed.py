@@ -24,7 +24,7 @@ from spectral_vmamba.utils.progress import Progress, no_progress
 
 @dataclass(frozen=True)
 class EmbedResult:
-    """`images` were embedded in all, `computed` of them in this run, in `seconds`."""
+    """`images` is the total number of embedded images; `computed` were embedded in this run, in `seconds`."""
 
     folder: Path
     images: int

@@ -35,7 +35,7 @@ class UnreadableImages:
 
 
 def explain_failure(error: Exception, folder: RunFolder) -> Exception:
-    """The error, or a clearer one that also says which checkpoint is left."""
+    """The error, or a clearer one that names the last checkpoint."""
     saved = f"the last checkpoint is {folder.last}" if folder.last.exists() else "no checkpoint was saved yet"
     if isinstance(error, TrainingError):
         return TrainingError(f"{error} ({saved})")

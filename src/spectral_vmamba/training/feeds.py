@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -26,7 +26,7 @@ from spectral_vmamba.features import (
     frozen_tokenizer,
     open_store,
 )
-from spectral_vmamba.models.tokens import Tokens
+from spectral_vmamba.models.tokens import Inputs, Tokens
 from spectral_vmamba.training.reporting import Reporter
 from spectral_vmamba.training.train_config import TrainConfig
 
@@ -41,7 +41,7 @@ class Feed(Protocol):
 
     def val_batches(self, batch_size: int, rank: int, world_size: int) -> Iterator[Batch]: ...
 
-    def prepare(self, batch: Batch) -> Any:
+    def prepare(self, batch: Batch) -> Inputs:
         """The model's input, on its device."""
         ...
 

@@ -1,4 +1,4 @@
-"""What training changes: the weights, their moving average and the optimizer, as tensors for a checkpoint and back."""
+"""The weights, their moving average and the optimizer, with conversion to and from checkpoint tensors."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

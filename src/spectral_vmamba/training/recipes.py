@@ -31,16 +31,21 @@ def find_recipe(name: str) -> Path:
 
 
 def recipe(name: str, **changes: Any) -> TrainConfig:
-    """The settings of a recipe or of a YAML file, with changes.
+    """The settings of a recipe or of a YAML file, with changes. A group of settings may be changed in part.
 
     >>> from spectral_vmamba import recipe
-    >>> recipe("laptop", data="photos/", epochs=50).epochs
-    50
+    >>> config = recipe("laptop", data="photos/", epochs=50, augment={"rotation": 10})
+    >>> config.epochs, config.augment.rotation, config.augment.vflip
+    (50, 10, 0.5)
     """
     stored = require("yaml", "train").safe_load(find_recipe(name).read_text(encoding="utf-8"))
     defaults = asdict(TrainConfig())
     unknown = (stored.keys() | changes.keys()) - defaults.keys()
     if unknown:
         raise ValueError(f"{name} has no setting {sorted(unknown)[0]!r}; there are {', '.join(defaults)}")
-    groups = {group: {**defaults[group], **stored.get(group, {})} for group in nested_settings(TrainConfig)}
-    return from_dict(TrainConfig, {**defaults, **stored, **groups, **changes})
+    groups = {}
+    for group in nested_settings(TrainConfig):
+        change: Any = changes.get(group, {})
+        values = change if isinstance(change, dict) else asdict(change)
+        groups[group] = {**defaults[group], **stored.get(group, {}), **values}
+    return from_dict(TrainConfig, {**defaults, **stored, **changes, **groups})

@@ -16,6 +16,7 @@ from spectral_vmamba.data.seeding import MODEL, preserve_generators, reseed
 from spectral_vmamba.data.transforms import Preprocessing
 from spectral_vmamba.inference.checkpoint import Checkpoint, find_checkpoint, load_checkpoint, load_weights
 from spectral_vmamba.inference.network import build_classifier, default_preprocessing
+from spectral_vmamba.models.tokens import Inputs
 from spectral_vmamba.training.distributed import keep_process_group_alive
 from spectral_vmamba.training.feeds import Feed, PixelFeed, make_cached_feed
 from spectral_vmamba.training.learner import Learner
@@ -37,7 +38,7 @@ class Setup:
     val: ImageDataset
     preprocessing: Preprocessing
     learner: Learner
-    forward: Callable[[Tensor], Tensor]
+    forward: Callable[[Inputs], Tensor]
     optimizer: Any
     images_per_step: int
     feed: Feed

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from timm.data.mixup import Mixup
@@ -51,9 +52,9 @@ class TrainingStep:
 
     def _loss(self, batch: Batch) -> Tensor:
         labels = batch.labels.to(self.accelerator.device, non_blocking=True)
-        inputs = self.erase(self.setup.feed.prepare(batch))
-        if self.mixup is not None and len(inputs) > 1:
-            even = len(inputs) // 2 * 2  # mixup pairs the batch with itself in reverse
+        inputs: Any = self.erase(self.setup.feed.prepare(batch))  # pyright: ignore[reportArgumentType]
+        if self.mixup is not None and len(batch) > 1:
+            even = len(batch) // 2 * 2  # mixup pairs the batch with itself in reverse
             inputs, labels = self.mixup(inputs[:even], labels[:even])
         with self.accelerator.autocast():
             logits = self.setup.forward(inputs)

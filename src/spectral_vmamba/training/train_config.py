@@ -63,7 +63,7 @@ class TrainConfig:
     workers: int | None = None
     """data loading processes; defaults to one per core, at most 8"""
     views: int = 0
-    """number of augmented views per image, shown in turn; 0 draws a new view every epoch (8 with a cache)"""
+    """number of augmented views per image, used in turn; 0 draws a new view every epoch (8 with a cache)"""
     cache: bool = False
     """cache frozen-stem features and train on them: computed once, then training is many times faster"""
     cache_folder: str | None = None
@@ -77,7 +77,7 @@ class TrainConfig:
     epochs: int = 300
     """training epochs"""
     min_steps: int = 0
-    """minimum number of steps: small datasets are shown for more epochs, with a proportionally longer warm-up"""
+    """minimum number of steps: small datasets are trained for more epochs, with a proportionally longer warm-up"""
     batch_size: int = 128
     """images per step and process"""
     accumulate: int = 1

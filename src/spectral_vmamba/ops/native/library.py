@@ -1,4 +1,4 @@
-"""Find, load, check and call the shared library. Nothing happens at import; a failure to load is a reason, no error."""
+"""Find, load, check and call the shared library, on first use. If loading fails, the reason is returned."""
 
 import logging
 import os

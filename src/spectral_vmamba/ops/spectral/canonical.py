@@ -1,9 +1,9 @@
 """Canonical eigenvectors: fix the sign of single eigenvectors and the basis of repeated eigenvalues.
 
-An eigenvector is only defined up to its sign, and the vectors of a repeated eigenvalue only up to a rotation. Both ask
-for an orthonormal basis of an eigenspace and get the same answer: project *probes* onto the eigenspace, one after the
-other, and orthonormalize the projections. Probes are functions of a token's content and of its distance from the center
-alone, so the result turns with the image.
+An eigenvector is only defined up to its sign, and the vectors of a repeated eigenvalue only up to a rotation. Both are
+solved by choosing an orthonormal basis of the eigenspace: project *probes* onto the eigenspace, one after the other,
+and orthonormalize the projections. Probes are functions of a token's content and of its distance from the center alone,
+so the result turns with the image.
 
 The paper makes the first non-zero entry positive; "first" in raster order moves when the image turns. The first entry
 in an order by content would work, but depends on a single token; a projection weighs all of them.

@@ -92,7 +92,7 @@ def _canonical_eigenvectors(features, content, node_ranks, squared_radii, wanted
         return canonical_vectors(pairs.values, pairs.vectors, *evidence, count)
 
     vectors[:, :count] = canonical(pairs, slice(None))
-    # An eigenspace that may extend past the computed pairs is needed whole: compute all pairs by the dense solver.
+    # An eigenspace that may extend past the computed pairs must be complete: compute all pairs by the dense solver.
     if pairs.values.shape[-1] < tokens - 1:
         cut = eigenspace_end(pairs.values, count) == pairs.values.shape[-1]
         for image in cut.nonzero().flatten().tolist():
