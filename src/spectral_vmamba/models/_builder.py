@@ -1,7 +1,7 @@
 """Build the networks of a family through timm, and the default configurations that timm keeps for them."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from timm.data.constants import IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD
@@ -9,7 +9,7 @@ from timm.models import build_model_with_cfg, generate_default_cfgs
 
 from spectral_vmamba.models.classifier import Classifier
 from spectral_vmamba.models.conversion import convert_pretrained
-from spectral_vmamba.models.network_config import NetworkConfig
+from spectral_vmamba.models.network_config import HierarchyConfig, NetworkConfig
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,9 @@ class Family:
 
     def build(self, name: str, pretrained: bool, **kwargs: Any) -> Any:
         """Build a registered network, changed by `kwargs`."""
+        if kwargs.get("features_only"):
+            kwargs = {**self.config(name, **kwargs).features_only_options, **kwargs}
+            _check_out_indices(name, self.config(name, **kwargs), kwargs.get("out_indices"))
         return build_model_with_cfg(
             self.network,
             name,
@@ -55,6 +58,23 @@ class Family:
             pretrained_filter_fn=convert_pretrained,
             **{**self.architectures[name], **kwargs},
         )
+
+
+def _check_out_indices(name: str, config: NetworkConfig, indices: int | Sequence[int] | None) -> None:
+    """Raise a ValueError that says which feature maps there are; timm's error is an AssertionError without words."""
+    count = len(config.strides)
+    known = indices is None or (
+        indices <= count if isinstance(indices, int) else all(-count <= index < count for index in indices)
+    )
+    if known:
+        return
+    pooled = isinstance(config, HierarchyConfig) and len(replace(config, pyramid=True).strides) > count
+    advice = "pass pyramid=True for maps up to stride 32, or " if pooled else ""
+    strides = ", ".join(map(str, config.strides))
+    raise ValueError(
+        f"{name} has {count} feature maps, of strides {strides}, got out_indices {indices}; {advice}choose fewer maps "
+        f"(in segmentation_models_pytorch with encoder_depth={min(count + 1, 5)})"
+    )
 
 
 def default_cfg(first_conv: str | None, size: int = 224, **overrides: Any) -> dict[str, Any]:

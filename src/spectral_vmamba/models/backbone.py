@@ -1,6 +1,7 @@
 """Base class of hierarchical networks: tokenizer, stages of blocks, norm, pooling and head, under timm's contract."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from jaxtyping import Float
@@ -9,6 +10,7 @@ from timm.models._features import feature_take_indices
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from spectral_vmamba.layers.downsample import max_pool
 from spectral_vmamba.models.classifier import Classifier, init_linear
 from spectral_vmamba.models.tokenizer import PatternTokenizer, SpectralTokenizer
 from spectral_vmamba.models.tokens import Inputs, Tokens
@@ -40,7 +42,7 @@ class Backbone(Classifier):
 
     tokenizer: SpectralTokenizer | PatternTokenizer
     stages: nn.ModuleList
-    downsample_class: type[nn.Module]  # called with a width and the next stage's width
+    downsample_class: type[nn.Module]  # called with a width, the next stage's width, and whether to halve the grid
     stem_pattern = r"^tokenizer"  # parameters of the input layers, for `group_matcher`
 
     def __init__(self, *, img_size: int | tuple[int, int] | None = None, **keywords):
@@ -55,17 +57,26 @@ class Backbone(Classifier):
         raise NotImplementedError
 
     def build_layers(self, drop_path_rate: float) -> None:
-        widths, depths = self.config.widths, self.config.depths
+        config = self.config
+        widths, depths, strides = config.widths, config.depths, config.stage_strides
         self.build_input_layers()
         rates = torch.linspace(0, drop_path_rate, sum(depths), device="cpu").split(list(depths))
         self.stages = nn.ModuleList()
         for i, width in enumerate(widths):
-            downsample = self.downsample_class(widths[i - 1], width) if i else None
+            downsample = self.downsample_class(widths[i - 1], width, strides[i] > strides[i - 1]) if i else None
             drop_paths = [DropPath(rate) if rate else nn.Identity() for rate in rates[i].tolist()]
             self.stages.append(Stage([self.build_block(width, drop_path) for drop_path in drop_paths], downsample))
+        # For tools that hook a layer and expect feature maps, such as Grad-CAM: the output of stage i passes through
+        # `stage_maps[i]` as (b, c, h, w) in the orientation of the images if, and only if, that module has hooks.
+        self.stage_maps = nn.ModuleList(nn.Identity() for _ in widths)
+        # feature maps of the stem, of the stages, and pooled ones: see `HierarchyConfig.pyramid`
+        self.finer_maps, self.coarser_maps = len(config.finer_strides), len(config.coarser_strides)
+        channels = (*self.tokenizer.finer_channels, *widths, *widths[-1:] * self.coarser_maps)
+        stages = [f"stages.{i}" for i in range(len(widths))]
+        modules = (*["tokenizer"] * self.finer_maps, *stages, *stages[-1:] * self.coarser_maps)
         self.feature_info = [
-            {"num_chs": width, "reduction": self.tokenizer.patch_size * 2**i, "module": f"stages.{i}"}
-            for i, width in enumerate(widths)
+            {"num_chs": width, "reduction": stride, "module": module}
+            for width, stride, module in zip(channels, config.strides, modules, strict=True)
         ]
         self.num_features = self.head_hidden_size = widths[-1]
         self.norm = nn.LayerNorm(self.num_features)
@@ -103,11 +114,14 @@ class Backbone(Classifier):
 
     def _run_stages(self, inputs: Inputs, count: int | None = None) -> list[Tokens]:
         """Return the tokens after each of the first `count` stages."""
-        x, traversal, frame = self.tokenize(inputs)
+        tokens = self.tokenize(inputs)
         outputs = []
-        for stage in self.stages[:count]:
-            x, traversal = stage(x, traversal, self.grad_checkpointing)
-            outputs.append(Tokens(x, traversal, frame))
+        for stage, maps in zip(self.stages[:count], self.stage_maps, strict=False):
+            x, traversal = stage(tokens.x, tokens.traversal, self.grad_checkpointing)
+            tokens = Tokens(x, traversal, tokens.frame)
+            if maps._forward_hooks or maps._forward_pre_hooks or maps._backward_hooks:
+                tokens = tokens.with_maps(maps(tokens.maps()))
+            outputs.append(tokens)
         return outputs
 
     def _normalize(self, tokens: Tokens) -> Tokens:
@@ -124,20 +138,47 @@ class Backbone(Classifier):
         output_fmt: str = "NCHW",
         intermediates_only: bool = False,
     ):
-        """Return feature maps (b, c, h, w) of the chosen stages, in the orientation of the images.
+        """Return the chosen feature maps (b, c, h, w), in the orientation of the images: those of the stages, and with
+        `pyramid` finer and coarser ones, in the order of `feature_info`.
 
-        `norm` applies to the last stage only: the other stages have other widths.
+        `norm` applies to the last stage, and to what is pooled from it: the other stages have other widths.
         """
         if output_fmt != "NCHW":
             raise ValueError(f"expected output_fmt 'NCHW', got {output_fmt!r}")
-        chosen, last = feature_take_indices(len(self.stages), indices)
-        stages = self._run_stages(x, last + 1 if stop_early else None)
-        normalized = {len(self.stages) - 1} if norm else set()
-        maps = [(self._normalize(stages[i]) if i in normalized else stages[i]).maps() for i in chosen]
-        if intermediates_only:
-            return maps
-        complete = len(stages) == len(self.stages)
-        return (self._normalize(stages[-1]) if complete else stages[-1]).in_image_order(), maps
+        chosen, last = feature_take_indices(self._feature_maps, indices)
+        finer: list[Tensor] = []
+        if min(chosen) < self.finer_maps:
+            x, finer = self._tokenize_with_maps(x)
+        stages = self._run_stages(x, max(last + 1 - self.finer_maps, 0) if stop_early else None)
+        complete = len(stages) == len(self.stages) > 0
+        final = self._normalize(stages[-1]) if complete else [self.tokenize(x), *stages][-1]
+        if complete and norm:
+            stages[-1] = final
+        if last >= self.finer_maps + len(self.stages):
+            stages += self._pool_repeatedly(stages[-1])
+        maps = [finer[i] if i < self.finer_maps else stages[i - self.finer_maps].maps() for i in chosen]
+        return maps if intermediates_only else (final.in_image_order(), maps)
+
+    @property
+    def _feature_maps(self) -> int:
+        return self.finer_maps + len(self.stages) + self.coarser_maps
+
+    def _tokenize_with_maps(self, inputs: Inputs) -> tuple[Tokens, list[Tensor]]:
+        if isinstance(inputs, Tokens) or isinstance(self.tokenizer, PatternTokenizer):
+            raise ValueError(
+                "expected images for feature maps that are finer than a patch, got tokens; choose later maps by "
+                f"indices ≥ {self.finer_maps}"
+            )
+        return self.tokenizer.forward_maps(inputs)
+
+    def _pool_repeatedly(self, tokens: Tokens) -> list[Tokens]:
+        config, pooled = self.config, []
+        strides = (config.stage_strides[-1], *config.coarser_strides[: self.coarser_maps])
+        for before, after in pairwise(strides):
+            if after > before:
+                tokens = Tokens(*max_pool(tokens.x, tokens.traversal), tokens.frame)
+            pooled.append(tokens)
+        return pooled
 
     def group_matcher(self, coarse: bool = False) -> dict:
         """Return the patterns by which timm groups parameters by depth."""
@@ -157,10 +198,12 @@ class Backbone(Classifier):
     ) -> list[int]:
         """Remove the layers that the chosen feature maps do not need. The norm belongs to the last stage and is removed
         with it."""
-        chosen, last = feature_take_indices(len(self.stages), indices)
-        if prune_norm or last + 1 < len(self.stages):
+        chosen, last = feature_take_indices(self._feature_maps, indices)
+        needed = max(last + 1 - self.finer_maps, 0)
+        if prune_norm or needed < len(self.stages):
             self.norm = nn.Identity()
-        self.stages = self.stages[: last + 1]
+        self.coarser_maps = max(needed - len(self.stages), 0)
+        self.stages = self.stages[:needed]
         if prune_head:
             self.reset_classifier(0, "")
         return chosen

@@ -22,8 +22,9 @@ def build_stem(config: SpectralConfig, in_chans: int) -> ConvStem | FrozenStem:
     kind, _, name = config.stem.partition(":")
     if kind != "timm" or not name:
         raise ValueError(f"expected a stem 'conv' or 'timm:NAME', got {config.stem!r}")
-    body, channels = _build_timm_stem(name, config.patch_size, in_chans, config.stem_weights)
-    return FrozenStem(_LastFeatureMap(body), channels, in_chans)
+    strides = (*config.finer_strides, config.patch_size)
+    body, (*finer, channels) = _build_timm_stem(name, strides, in_chans, config.stem_weights)
+    return FrozenStem(_LastFeatureMap(body), channels, in_chans, tuple(finer))
 
 
 def stem_normalization(stem: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -56,9 +57,15 @@ class _LastFeatureMap(nn.Module):
     def forward(self, images):
         return self.body(images)[-1]
 
+    def maps(self, images):
+        return self.body(images)
 
-def _build_timm_stem(name: str, stride: int, in_chans: int, weights: str | None) -> tuple[nn.Module, int]:
-    """Return the timm network cut after its last stage of the given stride, and its number of channels there.
+
+def _build_timm_stem(
+    name: str, strides: tuple[int, ...], in_chans: int, weights: str | None
+) -> tuple[nn.Module, list[int]]:
+    """Return the timm network cut after its last stage of the largest of the given strides, and the channels of its
+    last map of each stride.
 
     timm loads weights into the whole network before it cuts it, so checkpoints of whole networks fit.
     """
@@ -67,17 +74,23 @@ def _build_timm_stem(name: str, stride: int, in_chans: int, weights: str | None)
         raise ValueError(f"timm has no model {name!r}" + (f"; close names: {', '.join(close)}" if close else ""))
     with torch.device("meta"):
         stages: Any = timm.create_model(name, features_only=True).feature_info
-    strides = stages.reduction()
-    if stride not in strides:
-        raise ValueError(f"{name} has stages of stride {strides}, none of the patch size {stride}")
-    index = len(strides) - 1 - strides[::-1].index(stride)
+    available = stages.reduction()
+    *finer, patch_size = strides
+    if patch_size not in available:
+        raise ValueError(f"{name} has stages of stride {available}, none of the patch size {patch_size}")
+    if not set(finer) <= set(available):
+        raise ValueError(
+            f"{name} has stages of stride {available}, not all of the strides {finer} that pyramid needs; choose "
+            f"another stem, such as stem='timm:resnet18', or pass pyramid=False"
+        )
+    indices = [len(available) - 1 - available[::-1].index(stride) for stride in strides]
     state = find_stem_weights(name, weights)
     loads = state is not None and not torch.empty(0).is_meta
     overlay = {"pretrained": True, "pretrained_cfg_overlay": {"state_dict": state}} if loads else {}
     with _errors_only("timm.models._builder"):  # timm warns about weights of the part that is cut off
-        body = timm.create_model(name, features_only=True, in_chans=in_chans, out_indices=(index,), **overlay)
-    _remove_later_stages(body, stages.module_name(index))
-    return body, stages.channels()[index]
+        body = timm.create_model(name, features_only=True, in_chans=in_chans, out_indices=tuple(indices), **overlay)
+    _remove_later_stages(body, stages.module_name(indices[-1]))
+    return body, [stages.channels()[index] for index in indices]
 
 
 def _remove_later_stages(body: Any, last: str) -> None:

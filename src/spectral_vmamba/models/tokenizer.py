@@ -28,6 +28,7 @@ class SpectralTokenizer(nn.Module):
         self.patch_size = config.patch_size
         stem = build_stem(config, in_chans)
         self.channels = stem.channels
+        self.finer_channels = stem.finer_channels if config.pyramid else ()
         self.rfn = RotationalFeatureNormalizer(stem, config.patch_size, config.rotations)
 
     @property
@@ -42,14 +43,33 @@ class SpectralTokenizer(nn.Module):
 
     def features(self, images: Float[Tensor, "b rgb H W"]) -> tuple[Float[Tensor, "b l c"], Grid, Frame | None]:
         """Return the RFN features as tokens, their grid, and the canonical frame, None without one."""
+        images, frame = self._prepare(images)
+        maps = self.rfn(images)
+        grid = self._grid(images, maps, self.patch_size)
+        return grid.from_map(maps), grid, frame
+
+    def forward_maps(self, images: Float[Tensor, "b rgb H W"]) -> tuple[Tokens, list[Float[Tensor, "b _ _ _"]]]:
+        """Also return the maps of the stem that are finer than a patch, of strides 4, 8, …: RFN features in the
+        orientation of the images, zero outside a disk."""
+        images, frame = self._prepare(images)
+        *finer, maps = self.rfn.forward_maps(images)
+        grid = self._grid(images, maps, self.patch_size)
+        tokens = grid.from_map(maps)
+        grids = [
+            self._grid(images, each, stride) for each, stride in zip(finer, self.config.finer_strides, strict=True)
+        ]
+        masked = [each.to_map(each.from_map(level)) for level, each in zip(finer, grids, strict=True)]
+        upright = [frame.undo(level) if frame else level for level in masked]
+        return Tokens(tokens, self.traverse(tokens, grid), frame), upright
+
+    def _prepare(self, images: Tensor) -> tuple[Tensor, Frame | None]:
         check_images(images, self.in_chans, self.patch_size)
         if self.config.domain == "disk":  # before the frame is chosen, which must not depend on the corners
             images = mask_outside_disk(images)
-        images, frame = enter_frame(images, self.config)
-        maps = self.rfn(images)
-        diameter = min(images.shape[-2:]) / self.patch_size
-        grid = Grid(maps.shape[-2], maps.shape[-1], self.config.domain, diameter=diameter)
-        return grid.from_map(maps), grid, frame
+        return enter_frame(images, self.config)
+
+    def _grid(self, images: Tensor, maps: Tensor, stride: int) -> Grid:
+        return Grid(maps.shape[-2], maps.shape[-1], self.config.domain, diameter=min(images.shape[-2:]) / stride)
 
     def traverse(self, tokens: Float[Tensor, "b l c"], grid: Grid) -> Traversal:
         """Return the visiting orders of the tokens."""
@@ -63,6 +83,8 @@ class SpectralTokenizer(nn.Module):
 
 class PatternTokenizer(nn.Module):
     """Canonical frame, if the network has one, then a stem; visiting orders that are the same for every image."""
+
+    finer_channels: tuple[int, ...] = ()  # patches of 4 × 4 px: no map of a decoder is finer
 
     def __init__(self, config: NetworkConfig, stem: nn.Module, in_chans: int, patch_size: int, orders: Pattern):
         super().__init__()

@@ -29,6 +29,11 @@ class Tokens(NamedTuple):
         maps = self.traversal.grid.to_map(self.x)
         return self.frame.undo(maps) if self.frame else maps
 
+    def with_maps(self, maps: Float[Tensor, "b c h w"]) -> "Tokens":
+        """Replace the features by those of feature maps in the orientation of the original images."""
+        maps = self.frame.apply(maps) if self.frame else maps
+        return self._replace(x=self.traversal.grid.from_map(maps).contiguous())
+
     def in_image_order(self) -> Float[Tensor, "b l c"]:
         """The tokens in raster order of the original images."""
         if self.frame is None:
