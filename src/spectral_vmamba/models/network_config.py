@@ -13,8 +13,8 @@ class NetworkConfig:
 
     @classmethod
     def from_keywords(cls, **keywords: Any) -> "NetworkConfig":
-        """Build a configuration from the keywords that timm passes on."""
-        return cls(**keywords)
+        """Build a configuration from the keywords that timm passes on. Lists, as JSON has them, become tuples."""
+        return cls(**{name: as_tuples(value) for name, value in keywords.items()})
 
     @property
     def feature_maps(self) -> int:
@@ -70,3 +70,8 @@ class IsotropicConfig(NetworkConfig):
     @property
     def feature_maps(self) -> int:
         return min(3, self.depth)
+
+
+def as_tuples(value: Any) -> Any:
+    """Convert lists, also nested ones, to tuples."""
+    return tuple(as_tuples(part) for part in value) if isinstance(value, (list, tuple)) else value

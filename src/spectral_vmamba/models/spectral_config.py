@@ -5,7 +5,7 @@ from typing import Any
 
 from spectral_vmamba.layers.mixer import LocalMixing, Merge
 from spectral_vmamba.layers.rfn import Rotations
-from spectral_vmamba.models.network_config import HierarchyConfig
+from spectral_vmamba.models.network_config import HierarchyConfig, as_tuples
 from spectral_vmamba.ops.grid import Domain, Grid
 from spectral_vmamba.ops.orders import Pattern, pattern_directions, pattern_orders
 from spectral_vmamba.ops.selective_scan import Backend
@@ -74,7 +74,7 @@ class SpectralConfig(HierarchyConfig):
     def from_keywords(cls, **keywords: Any) -> "SpectralConfig":
         """Build a configuration from timm's keywords. timm drops keywords that are None: the string "none" means
         None."""
-        values: dict[str, Any] = {name: None if value == "none" else value for name, value in keywords.items()}
+        values = {name: None if value == "none" else as_tuples(value) for name, value in keywords.items()}
         return cls(**values)
 
     @property

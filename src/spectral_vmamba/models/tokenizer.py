@@ -9,7 +9,7 @@ from spectral_vmamba.models.spectral_config import SpectralConfig
 from spectral_vmamba.models.stem_factory import build_stem
 from spectral_vmamba.models.tokens import Tokens
 from spectral_vmamba.ops.frames import Frame, canonical_frame
-from spectral_vmamba.ops.grid import Grid
+from spectral_vmamba.ops.grid import Domain, Grid
 from spectral_vmamba.ops.orders import Pattern
 from spectral_vmamba.ops.spectral import spectral_traversal
 from spectral_vmamba.ops.traversal import PatternTraversal, Traversal, random_traversal
@@ -24,6 +24,7 @@ class SpectralTokenizer(nn.Module):
         self.config = config
         self.in_chans = in_chans
         self.patch_size = config.patch_size
+        self.domain: Domain = config.domain
         stem = build_stem(config, in_chans)
         self.channels = stem.channels
         self.rfn = RotationalFeatureNormalizer(stem, config.patch_size, config.rotations)
@@ -63,6 +64,8 @@ class SpectralTokenizer(nn.Module):
 
 class PatternTokenizer(nn.Module):
     """A stem, and visiting orders that are the same for every image."""
+
+    domain: Domain = "square"
 
     def __init__(self, stem: nn.Module, in_chans: int, patch_size: int, orders: Pattern):
         super().__init__()

@@ -10,6 +10,8 @@ from torch import Tensor
 from spectral_vmamba.ops.frames import Frame
 from spectral_vmamba.ops.traversal import Traversal
 
+FORMATS = ("NCHW", "NHWC", "NLC")
+
 
 class Tokens(NamedTuple):
     """Token features and their traversal. With a canonical frame, both are in that frame, and `frame` converts back."""
@@ -25,7 +27,7 @@ class Tokens(NamedTuple):
         return Tokens(self.x.to(device), replace(self.traversal, **indices), frame)
 
     def maps(self) -> Float[Tensor, "b c h w"]:
-        """Feature maps in the orientation of the original images."""
+        """Feature maps in the orientation of the original images; cells without a token are zero."""
         maps = self.traversal.grid.to_map(self.x)
         return self.frame.undo(maps) if self.frame else maps
 
@@ -35,6 +37,14 @@ class Tokens(NamedTuple):
             return self.x
         return self.traversal.grid.turn(self.frame.common).from_map(self.maps())
 
+    def in_format(self, output_fmt: str) -> Tensor:
+        """The features in a layout that timm names: maps "NCHW" or "NHWC", or "NLC", the tokens in raster order."""
+        if output_fmt not in FORMATS:
+            raise ValueError(f"expected output_fmt {', '.join(FORMATS)}, got {output_fmt!r}")
+        if output_fmt == "NLC":
+            return self.in_image_order()
+        return self.maps() if output_fmt == "NCHW" else self.maps().movedim(1, -1)
+
     def image_traversal(self) -> Traversal:
         """The visiting orders on the grid of the original images."""
         return self.traversal.undo_frame(self.frame) if self.frame else self.traversal
@@ -42,3 +52,6 @@ class Tokens(NamedTuple):
 
 # What a hierarchical network takes: images, or the tokens that its tokenizer returned for them (from a feature cache).
 Inputs = Float[Tensor, "b rgb H W"] | Tokens
+
+# What the head of a hierarchical network takes: maps of `forward_features`, or tokens of `forward_tokens`.
+Features = Float[Tensor, "b c h w"] | Tokens
