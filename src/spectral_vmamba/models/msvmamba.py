@@ -113,7 +113,7 @@ FAMILY = Family(
 )
 
 default_cfgs = FAMILY.default_cfgs(
-    "tokenizer.stem.0", "Multi-Scale VMamba: Hierarchy in Hierarchy Visual State Space Model", {"msvmamba_pico": 32}
+    "Multi-Scale VMamba: Hierarchy in Hierarchy Visual State Space Model", {"msvmamba_pico": 32}
 )
 
 

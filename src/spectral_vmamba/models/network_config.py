@@ -1,7 +1,7 @@
 """Base classes of the architecture configurations."""
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from spectral_vmamba.layers.directional import GridSize
 from spectral_vmamba.ops.selective_scan import Backend
@@ -18,9 +18,13 @@ class NetworkConfig:
     canonical_frame: bool = field(default=False, kw_only=True)
 
     @classmethod
-    def from_keywords(cls, **keywords: Any) -> "NetworkConfig":
-        """Build a configuration from the keywords that timm passes on."""
-        return cls(**keywords)
+    def from_keywords(cls, **keywords: Any) -> Self:
+        """Build a configuration from the keywords that timm passes on. timm drops keywords that are None: the string
+        "none" means None. Lists, as JSON has them, become tuples."""
+        values: dict[str, Any] = {
+            name: None if value == "none" else as_tuples(value) for name, value in keywords.items()
+        }
+        return cls(**values)
 
     @property
     def strides(self) -> tuple[int, ...]:
@@ -140,3 +144,8 @@ class IsotropicConfig(NetworkConfig):
     @property
     def feature_maps(self) -> int:
         return min(3, self.depth)
+
+
+def as_tuples(value: Any) -> Any:
+    """Convert lists, also nested ones, to tuples."""
+    return tuple(as_tuples(part) for part in value) if isinstance(value, (list, tuple)) else value

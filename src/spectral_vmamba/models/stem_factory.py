@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 from timm.data.constants import IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD
-from torch import nn
+from torch import Tensor, nn
 
 from spectral_vmamba.layers import ConvStem, FrozenStem
 from spectral_vmamba.models._timm import timm
 from spectral_vmamba.models.spectral_config import SpectralConfig
-from spectral_vmamba.models.stem_weights import find_stem_weights
+from spectral_vmamba.models.stem_weights import MissingWeightsError, find_stem_weights
 
 
 def build_stem(config: SpectralConfig, in_chans: int) -> ConvStem | FrozenStem:
@@ -22,9 +22,20 @@ def build_stem(config: SpectralConfig, in_chans: int) -> ConvStem | FrozenStem:
     kind, _, name = config.stem.partition(":")
     if kind != "timm" or not name:
         raise ValueError(f"expected a stem 'conv' or 'timm:NAME', got {config.stem!r}")
+    state, missing = None, None
+    if not _is_empty():
+        try:
+            state = find_stem_weights(name, config.stem_weights)
+        except MissingWeightsError as error:  # a checkpoint that is loaded later may contain them
+            missing = str(error)
     strides = (*config.finer_strides, config.patch_size)
-    body, (*finer, channels) = _build_timm_stem(name, strides, in_chans, config.stem_weights)
-    return FrozenStem(_LastFeatureMap(body), channels, in_chans, tuple(finer))
+    body, (*finer, channels) = _build_timm_stem(name, strides, in_chans, state)
+    return FrozenStem(_LastFeatureMap(body), channels, in_chans, missing, tuple(finer))
+
+
+def _is_empty() -> bool:
+    """Whether networks are built without values, under `torch.device("meta")` or accelerate's `init_empty_weights`."""
+    return nn.LayerNorm(1).weight.is_meta
 
 
 def stem_normalization(stem: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -62,7 +73,7 @@ class _LastFeatureMap(nn.Module):
 
 
 def _build_timm_stem(
-    name: str, strides: tuple[int, ...], in_chans: int, weights: str | None
+    name: str, strides: tuple[int, ...], in_chans: int, state: dict[str, Tensor] | None
 ) -> tuple[nn.Module, list[int]]:
     """Return the timm network cut after its last stage of the largest of the given strides, and the channels of its
     last map of each stride.
@@ -84,9 +95,7 @@ def _build_timm_stem(
             f"another stem, such as stem='timm:resnet18', or pass pyramid=False"
         )
     indices = [len(available) - 1 - available[::-1].index(stride) for stride in strides]
-    state = find_stem_weights(name, weights)
-    loads = state is not None and not torch.empty(0).is_meta
-    overlay = {"pretrained": True, "pretrained_cfg_overlay": {"state_dict": state}} if loads else {}
+    overlay = {"pretrained": True, "pretrained_cfg_overlay": {"state_dict": state}} if state is not None else {}
     with _errors_only("timm.models._builder"):  # timm warns about weights of the part that is cut off
         body = timm.create_model(name, features_only=True, in_chans=in_chans, out_indices=tuple(indices), **overlay)
     _remove_later_stages(body, stages.module_name(indices[-1]))

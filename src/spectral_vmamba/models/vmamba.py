@@ -101,7 +101,7 @@ FAMILY = Family(
     },
 )
 
-default_cfgs = FAMILY.default_cfgs("tokenizer.stem.0", "VMamba: Visual State Space Model", {"vmamba_nano": 32})
+default_cfgs = FAMILY.default_cfgs("VMamba: Visual State Space Model", {"vmamba_nano": 32})
 
 
 @register_model
