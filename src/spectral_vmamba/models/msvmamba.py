@@ -1,7 +1,6 @@
 """MSVMamba: a hierarchy that scans the full map once and a map of half the height and width three times."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch.nn.functional as F
 from jaxtyping import Float
@@ -22,8 +21,6 @@ from spectral_vmamba.ops.selective_scan import Backend
 class MSVMambaConfig(HierarchyConfig):
     """All choices of the architecture. Each is also a keyword of `timm.create_model("msvmamba_…", …)`."""
 
-    patch_size: ClassVar[int] = 4
-
     widths: tuple[int, ...] = (96, 192, 384, 768)
     depths: tuple[int, ...] = (1, 2, 9, 2)
     expand: float = 2.0
@@ -39,9 +36,9 @@ class MSVMamba(Backbone):
     downsample_class = PatchMerging
 
     def build_input_layers(self) -> None:
-        patch_size = self.config.patch_size
-        stem = PatchStem(self.in_chans, self.config.widths[0], patch_size)
-        self.tokenizer = PatternTokenizer(stem, self.in_chans, patch_size, "raster")
+        config = self.config
+        stem = PatchStem(self.in_chans, config.widths[0], config.patch_size)
+        self.tokenizer = PatternTokenizer(config, stem, self.in_chans, config.patch_size, "raster")
 
     def build_block(self, width: int, drop_path: nn.Module) -> MultiScaleBlock:
         mixer = MultiScaleMixer(width, self.config.expand, self.config.state_size, self.config.backend)
@@ -116,7 +113,7 @@ FAMILY = Family(
 )
 
 default_cfgs = FAMILY.default_cfgs(
-    "tokenizer.stem.0", "Multi-Scale VMamba: Hierarchy in Hierarchy Visual State Space Model", {"msvmamba_pico": 32}
+    "Multi-Scale VMamba: Hierarchy in Hierarchy Visual State Space Model", {"msvmamba_pico": 32}
 )
 
 

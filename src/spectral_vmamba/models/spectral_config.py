@@ -1,7 +1,6 @@
 """The configuration of Spectral VMamba."""
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 from spectral_vmamba.layers.mixer import LocalMixing, Merge
 from spectral_vmamba.layers.rfn import Rotations
@@ -32,7 +31,6 @@ class SpectralConfig(HierarchyConfig):
     stem_channels: int | None = None  # of the conv stem; defaults to the first width
     patch_size: int = 16
     rotations: Rotations = 4  # None: no RFN
-    canonical_frame: bool = True
     domain: Domain = "square"
     # STS
     traversal: Pattern = "spectral"  # "spectral", "random", or a pattern of `ops.orders`
@@ -50,6 +48,7 @@ class SpectralConfig(HierarchyConfig):
     radius_embedding: bool = False
     mlp_ratio: float = 4.0
     backend: Backend = "auto"
+    canonical_frame: bool = field(default=True, kw_only=True)
 
     def __post_init__(self):
         super().__post_init__()
@@ -70,13 +69,6 @@ class SpectralConfig(HierarchyConfig):
         if self.neighbors is not None and self.neighbors < 1:
             raise ValueError(f"expected neighbors ≥ 1, or None for every pair of tokens, got {self.neighbors}")
 
-    @classmethod
-    def from_keywords(cls, **keywords: Any) -> "SpectralConfig":
-        """Build a configuration from timm's keywords. timm drops keywords that are None: the string "none" means
-        None."""
-        values: dict[str, Any] = {name: None if value == "none" else value for name, value in keywords.items()}
-        return cls(**values)
-
     @property
     def paths(self) -> int:
         """Number of visiting orders."""
@@ -85,13 +77,9 @@ class SpectralConfig(HierarchyConfig):
         return len(pattern_orders(self.traversal, Grid(2, 2)))
 
     @property
-    def is_quarter_turn_invariant(self) -> bool:
-        """Whether the logits stay the same when the image is turned by quarter turns.
-
-        The canonical frame makes every network invariant. Without it, every part of the network has to be.
-        """
-        parts = self.rotations is not None and self.traversal == "spectral" and self.local_mixing != "depthwise"
-        return self.canonical_frame or parts
+    def is_quarter_turn_invariant_without_frame(self) -> bool:
+        """RFN makes the features equivariant and STS the orders invariant; local mixing must be isotropic."""
+        return self.rotations is not None and self.traversal == "spectral" and self.local_mixing != "depthwise"
 
 
 def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:

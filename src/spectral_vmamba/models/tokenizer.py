@@ -4,12 +4,14 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from spectral_vmamba.layers import RotationalFeatureNormalizer
+from spectral_vmamba.models.framing import enter_frame
 from spectral_vmamba.models.input_checks import check_images
+from spectral_vmamba.models.network_config import NetworkConfig
 from spectral_vmamba.models.spectral_config import SpectralConfig
 from spectral_vmamba.models.stem_factory import build_stem
-from spectral_vmamba.models.tokens import Tokens
-from spectral_vmamba.ops.frames import Frame, canonical_frame
-from spectral_vmamba.ops.grid import Grid
+from spectral_vmamba.models.tokens import GridFeatures, Tokens
+from spectral_vmamba.ops.frames import Frame
+from spectral_vmamba.ops.grid import Domain, Grid
 from spectral_vmamba.ops.orders import Pattern
 from spectral_vmamba.ops.spectral import spectral_traversal
 from spectral_vmamba.ops.traversal import PatternTraversal, Traversal, random_traversal
@@ -24,8 +26,10 @@ class SpectralTokenizer(nn.Module):
         self.config = config
         self.in_chans = in_chans
         self.patch_size = config.patch_size
+        self.domain: Domain = config.domain
         stem = build_stem(config, in_chans)
         self.channels = stem.channels
+        self.finer_channels = stem.finer_channels if config.pyramid else ()
         self.rfn = RotationalFeatureNormalizer(stem, config.patch_size, config.rotations)
 
     @property
@@ -40,16 +44,30 @@ class SpectralTokenizer(nn.Module):
 
     def features(self, images: Float[Tensor, "b rgb H W"]) -> tuple[Float[Tensor, "b l c"], Grid, Frame | None]:
         """Return the RFN features as tokens, their grid, and the canonical frame, None without one."""
+        images, frame = self._prepare(images)
+        maps = self.rfn(images)
+        grid = self._grid(images, maps, self.patch_size)
+        return grid.from_map(maps), grid, frame
+
+    def forward_maps(self, images: Float[Tensor, "b rgb H W"]) -> tuple[Tokens, list[GridFeatures]]:
+        """Also return the RFN features of the stem's maps that are finer than a patch, of strides 4, 8, …"""
+        images, frame = self._prepare(images)
+        maps = self.rfn.forward_maps(images)
+        strides = (*self.config.finer_strides, self.patch_size)
+        grids = [self._grid(images, each, stride) for each, stride in zip(maps, strides, strict=True)]
+        *finer, (x, grid, _) = [
+            GridFeatures(grid.from_map(each), grid, frame) for each, grid in zip(maps, grids, strict=True)
+        ]
+        return Tokens(x, self.traverse(x, grid), frame), finer
+
+    def _prepare(self, images: Tensor) -> tuple[Tensor, Frame | None]:
         check_images(images, self.in_chans, self.patch_size)
-        frame = None
         if self.config.domain == "disk":  # before the frame is chosen, which must not depend on the corners
             images = mask_outside_disk(images)
-        if self.config.canonical_frame:
-            images, frame = canonical_frame(images)
-        maps = self.rfn(images)
-        diameter = min(images.shape[-2:]) / self.patch_size
-        grid = Grid(maps.shape[-2], maps.shape[-1], self.config.domain, diameter=diameter)
-        return grid.from_map(maps), grid, frame
+        return enter_frame(images, self.config)
+
+    def _grid(self, images: Tensor, maps: Tensor, stride: int) -> Grid:
+        return Grid(maps.shape[-2], maps.shape[-1], self.config.domain, diameter=min(images.shape[-2:]) / stride)
 
     def traverse(self, tokens: Float[Tensor, "b l c"], grid: Grid) -> Traversal:
         """Return the visiting orders of the tokens."""
@@ -62,10 +80,14 @@ class SpectralTokenizer(nn.Module):
 
 
 class PatternTokenizer(nn.Module):
-    """A stem, and visiting orders that are the same for every image."""
+    """Canonical frame, if the network has one, then a stem; visiting orders that are the same for every image."""
 
-    def __init__(self, stem: nn.Module, in_chans: int, patch_size: int, orders: Pattern):
+    domain: Domain = "square"
+    finer_channels: tuple[int, ...] = ()  # patches of 4 × 4 px: no map of a decoder is finer
+
+    def __init__(self, config: NetworkConfig, stem: nn.Module, in_chans: int, patch_size: int, orders: Pattern):
         super().__init__()
+        self.config = config
         self.stem = stem
         self.in_chans = in_chans
         self.patch_size = patch_size
@@ -73,7 +95,8 @@ class PatternTokenizer(nn.Module):
 
     def forward(self, images: Float[Tensor, "b rgb H W"]) -> Tokens:
         check_images(images, self.in_chans, self.patch_size)
+        images, frame = enter_frame(images, self.config)
         maps = self.stem(images)
         grid = Grid(maps.shape[-2], maps.shape[-1])
         traversal = PatternTraversal.from_pattern(self.orders, grid, maps.shape[0], maps.device)
-        return Tokens(grid.from_map(maps), traversal, None)
+        return Tokens(grid.from_map(maps), traversal, frame)

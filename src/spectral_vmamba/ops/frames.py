@@ -23,6 +23,12 @@ class Frame:
     own: Int[Tensor, "b"]
     step: int  # own turns are multiples of this: 1 for square images, 2 (half turns) otherwise
 
+    def apply(self, maps: Shaped[Tensor, "b c h w"]) -> Shaped[Tensor, "b c h2 w2"]:
+        """Turn maps from the frame of the original images into the canonical frame."""
+        landscape = turn(maps, self.common)
+        candidates = [turn(landscape, quarters) for quarters in range(0, 4, self.step)]
+        return _select(candidates, self.own // self.step)
+
     def undo(self, maps: Shaped[Tensor, "b c h w"]) -> Shaped[Tensor, "b c h2 w2"]:
         """Turn maps from the canonical frame back into the frame of the original images."""
         candidates = [turn(maps, -quarters) for quarters in range(0, 4, self.step)]

@@ -72,7 +72,7 @@ class NetworkFeatures(nn.Module):
                 raise ValueError(f"expected a hierarchical network of this package for tokens, got {kind}")
             return Features(self.network.forward_head(self.network.forward_features(images), True), None, None)
         tokens = self.network.forward_tokens(images)
-        vectors = self.network.forward_head(tokens.x, pre_logits=True)
+        vectors = self.network.forward_head(tokens, pre_logits=True)
         return Features(vectors, *((tokens.maps(), tokens.traversal.grid) if with_maps else (None, None)))
 
 
