@@ -4,11 +4,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from spectral_vmamba.layers import RotationalFeatureNormalizer
+from spectral_vmamba.models.framing import enter_frame
 from spectral_vmamba.models.input_checks import check_images
+from spectral_vmamba.models.network_config import NetworkConfig
 from spectral_vmamba.models.spectral_config import SpectralConfig
 from spectral_vmamba.models.stem_factory import build_stem
 from spectral_vmamba.models.tokens import Tokens
-from spectral_vmamba.ops.frames import Frame, canonical_frame
+from spectral_vmamba.ops.frames import Frame
 from spectral_vmamba.ops.grid import Grid
 from spectral_vmamba.ops.orders import Pattern
 from spectral_vmamba.ops.spectral import spectral_traversal
@@ -41,11 +43,9 @@ class SpectralTokenizer(nn.Module):
     def features(self, images: Float[Tensor, "b rgb H W"]) -> tuple[Float[Tensor, "b l c"], Grid, Frame | None]:
         """Return the RFN features as tokens, their grid, and the canonical frame, None without one."""
         check_images(images, self.in_chans, self.patch_size)
-        frame = None
         if self.config.domain == "disk":  # before the frame is chosen, which must not depend on the corners
             images = mask_outside_disk(images)
-        if self.config.canonical_frame:
-            images, frame = canonical_frame(images)
+        images, frame = enter_frame(images, self.config)
         maps = self.rfn(images)
         diameter = min(images.shape[-2:]) / self.patch_size
         grid = Grid(maps.shape[-2], maps.shape[-1], self.config.domain, diameter=diameter)
@@ -62,10 +62,11 @@ class SpectralTokenizer(nn.Module):
 
 
 class PatternTokenizer(nn.Module):
-    """A stem, and visiting orders that are the same for every image."""
+    """Canonical frame, if the network has one, then a stem; visiting orders that are the same for every image."""
 
-    def __init__(self, stem: nn.Module, in_chans: int, patch_size: int, orders: Pattern):
+    def __init__(self, config: NetworkConfig, stem: nn.Module, in_chans: int, patch_size: int, orders: Pattern):
         super().__init__()
+        self.config = config
         self.stem = stem
         self.in_chans = in_chans
         self.patch_size = patch_size
@@ -73,7 +74,8 @@ class PatternTokenizer(nn.Module):
 
     def forward(self, images: Float[Tensor, "b rgb H W"]) -> Tokens:
         check_images(images, self.in_chans, self.patch_size)
+        images, frame = enter_frame(images, self.config)
         maps = self.stem(images)
         grid = Grid(maps.shape[-2], maps.shape[-1])
         traversal = PatternTraversal.from_pattern(self.orders, grid, maps.shape[0], maps.device)
-        return Tokens(grid.from_map(maps), traversal, None)
+        return Tokens(grid.from_map(maps), traversal, frame)
