@@ -2,10 +2,10 @@
 
     python benchmarks/invariance_sources.py
 
-Compares the logits of crops of photographs with those of the same crops rotated by 90° (exact) and by 45° (bilinear, black
-corners), for the whole network and for networks without some of its parts. All but VMamba have the frozen
-EfficientNet-Lite0 with ImageNet weights as their stem, on a grid of 14 × 14 tokens; the other weights are random, one draw
-per seed, with scans that mix tokens strongly (`testing.activate_scan`). Differences are mean |Δlogit|, in standard
+Compares the logits of crops of photographs with those of the same crops rotated by 90° (exact) and by 45° (bilinear,
+black corners), for the whole network and for networks without some of its parts. All but VMamba have the frozen
+EfficientNet-Lite0 with ImageNet weights as their stem, on a grid of 14 × 14 tokens; the other weights are random, one
+draw per seed, with scans that mix tokens strongly (`testing.activate_scan`). Differences are mean |Δlogit|, in standard
 deviations of the upright logits. Writes invariance_sources.json and prints a table in Markdown.
 """
 
@@ -106,9 +106,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for name in progress(options.networks, "networks", len(options.networks))
         ]
     command = shlex.join(["python", "benchmarks/invariance_sources.py", *arguments])
+    photographs = "the photographs in scikit-image and scikit-learn"
     report = {
         "command": command,
-        "data": f"{options.images} crops of {options.size} px of the photographs in scikit-image and scikit-learn, seed 0",
+        "data": f"{options.images} crops of {options.size} px of {photographs}, seed 0",
         "seeds": options.seeds,
         "unit": "mean |Δlogit| in standard deviations of the upright logits",
         "machine": asdict(measure_environment()),
