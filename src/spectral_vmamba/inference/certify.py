@@ -129,7 +129,7 @@ def _sample(dataset: ImageDataset, limit: int | None, seed: int) -> ImageDataset
 def _check_options(levels: Sequence[str], angles: Sequence[float], fill: str, limit: int | None) -> None:
     unknown = [level for level in levels if level not in LEVELS]
     if unknown or not (levels or angles):
-        raise ValueError(f"expected levels from {', '.join(LEVELS)}, got {unknown[0] if unknown else 'none'!r}")
+        raise ValueError(f"expected levels from {', '.join(LEVELS)}, got {repr(unknown[0]) if unknown else 'none'}")
     if fill not in FILLS:
         raise ValueError(f"expected a fill from {', '.join(FILLS)}, got {fill!r}")
     if limit is not None and limit < 1:

@@ -145,9 +145,11 @@ def _table(classifiers: Sequence[MeasuredClassifier]) -> list[list[str]]:
 
 
 def _invariance_table(classifiers: Sequence[MeasuredClassifier]) -> list[list[str]]:
-    rows = [["", *COLUMNS]]
+    """The results of the certificates without the condition and the number of images, which are the same in all."""
+    rows = [["", COLUMNS[0], *COLUMNS[3:]]]
     for classifier in classifiers:
-        rows += [[classifier.label, *check.cells()] for check in classifier.certificate.checks]
+        for level, _, _, *results in (check.cells() for check in classifier.certificate.checks):
+            rows.append([classifier.label, level, *results])
     return rows
 
 
