@@ -40,16 +40,24 @@ class SpectralTokenizer(nn.Module):
 
     def features(self, images: Float[Tensor, "b rgb H W"]) -> tuple[Float[Tensor, "b l c"], Grid, Frame | None]:
         """Return the RFN features as tokens, their grid, and the canonical frame, None without one."""
+        images, frame = self.stem_input(images)
+        maps = self.rfn(images)
+        diameter = min(images.shape[-2:]) / self.patch_size
+        grid = Grid(maps.shape[-2], maps.shape[-1], self.config.domain, diameter=diameter)
+        return grid.from_map(maps), grid, frame
+
+    def stem_input(self, images: Float[Tensor, "b rgb H W"]) -> tuple[Float[Tensor, "b rgb H2 W2"], Frame | None]:
+        """Return the images as the RFN sees them: masked, and in their canonical frame.
+
+        Images for which this gives the same bits have the same features.
+        """
         check_images(images, self.in_chans, self.patch_size)
         frame = None
         if self.config.domain == "disk":  # before the frame is chosen, which must not depend on the corners
             images = mask_outside_disk(images)
         if self.config.canonical_frame:
             images, frame = canonical_frame(images)
-        maps = self.rfn(images)
-        diameter = min(images.shape[-2:]) / self.patch_size
-        grid = Grid(maps.shape[-2], maps.shape[-1], self.config.domain, diameter=diameter)
-        return grid.from_map(maps), grid, frame
+        return images, frame
 
     def traverse(self, tokens: Float[Tensor, "b l c"], grid: Grid) -> Traversal:
         """Return the visiting orders of the tokens."""
