@@ -6,14 +6,12 @@ by rounding: the tolerances below are ten times the largest measured difference,
 deviation.
 """
 
-from copy import copy
-from dataclasses import replace
 from functools import lru_cache
 
 import pytest
 import torch
 
-from spectral_vmamba.models import timm
+from spectral_vmamba.models import timm, without_frame
 from spectral_vmamba.ops.grid import Grid
 from spectral_vmamba.ops.spectral import canonical
 from spectral_vmamba.ops.turns import turn
@@ -64,14 +62,6 @@ def build(name, active, **options):
 def active_tiny():
     """Built once: initializing 204 million weights takes seconds."""
     return build("spectral_vmamba_tiny", True)
-
-
-def without_frame(model):
-    """The same network with shared weights, without the canonical frame."""
-    clone, tokenizer = copy(model), copy(model.tokenizer)
-    tokenizer.config = replace(model.config, canonical_frame=False)
-    clone._modules = {**model._modules, "tokenizer": tokenizer}
-    return clone
 
 
 def assert_same_bits(model, images):

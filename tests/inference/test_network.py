@@ -31,3 +31,5 @@ def test_preprocessing_comes_from_the_model_unless_given():
     without_frame = build_classifier("spectral_vmamba_nano", {**NARROW, "canonical_frame": False}, ("a", "b"))
     assert not default_preprocessing(without_frame).canonical
     assert not default_preprocessing(build_classifier("vmamba_nano", NARROW, ("a", "b"))).canonical
+    framed = build_classifier("vmamba_nano", {**NARROW, "canonical_frame": True}, ("a", "b"))
+    assert default_preprocessing(framed).canonical

@@ -26,7 +26,7 @@ def test_matches_the_published_form_with_its_shifted_drop_path():
     model = build_small("vim_tiny", drop_path_rate=0.5).double().train()
     assert [getattr(block.drop_path, "drop_prob", 0.0) for block in model.blocks] == [0.0, 0.25, 0.5]
     images = random_images(6).double()
-    x, grid = model.tokenize(images)
+    x, grid, *_ = model.tokenize(images)
     torch.manual_seed(3)
     actual = model.forward_features(images)
     torch.manual_seed(3)
@@ -50,7 +50,7 @@ def test_reversing_the_sequence_equals_swapping_the_directions():
 def test_class_token_is_in_the_middle():
     model = build_small("vim_tiny").eval()
     images = random_images()
-    x, grid = model.tokenize(images)
+    x, grid, *_ = model.tokenize(images)
     assert grid == GRID
     assert x.shape == (2, 16, 16)
     assert torch.equal(x[:, 7], (model.cls_token + model.pos_embed[:, 7]).expand(2, 1, 16)[:, 0])

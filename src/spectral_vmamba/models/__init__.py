@@ -2,6 +2,7 @@
 
 from spectral_vmamba.models._timm import timm  # isort: skip  (before anything else that imports timm)
 from spectral_vmamba.models._builder import Family
+from spectral_vmamba.models.framing import without_frame
 from spectral_vmamba.models.registry import FAMILIES, create_model, find_family, is_cpu_scale, is_spectral, list_models
 from spectral_vmamba.models.spectral_config import SpectralConfig
 from spectral_vmamba.models.spectral_vmamba import SpectralVMamba
@@ -24,4 +25,5 @@ __all__ = [
     "list_models",
     "stem_normalization",
     "timm",
+    "without_frame",
 ]

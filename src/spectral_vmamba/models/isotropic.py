@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -17,9 +17,11 @@ from spectral_vmamba.layers.rope import apply_rotary_embedding
 from spectral_vmamba.layers.stems import padding_for
 from spectral_vmamba.models.classifier import Classifier
 from spectral_vmamba.models.conversion import Rule, rename_keys, reshape_tensors
+from spectral_vmamba.models.framing import enter_frame
 from spectral_vmamba.models.input_checks import check_images
 from spectral_vmamba.models.network_config import IsotropicConfig
 from spectral_vmamba.models.positions import fit_positions, insert_class_token, resample_positions, split_class_token
+from spectral_vmamba.ops.frames import Frame
 
 
 class StreamNorm(nn.RMSNorm):
@@ -50,6 +52,34 @@ class IsotropicBlock(nn.Module):
         if self.rotary:
             x = apply_rotary_embedding(x, *grid)
         return x + self.drop_path(self.mixer(self.norm(x), grid))
+
+
+class PatchSequence(NamedTuple):
+    """A sequence of patches, with a class token in the middle or without. With a canonical frame, `x` and `grid` are in
+    that frame, and `frame` converts back."""
+
+    x: Float[Tensor, "b s c"]
+    grid: GridSize
+    has_class_token: bool
+    frame: Frame | None
+
+    def class_token(self) -> Float[Tensor, "b p c"]:
+        return split_class_token(self.x, self.has_class_token)[0]
+
+    def maps(self) -> Float[Tensor, "b c h w"]:
+        """The patches as feature maps in the orientation of the original images."""
+        maps = split_class_token(self.x, self.has_class_token)[1].mT.unflatten(2, self.grid)
+        return self.frame.undo(maps) if self.frame else maps
+
+    def patches(self) -> Float[Tensor, "b l c"]:
+        """The patches in raster order of the original images."""
+        return self.maps().flatten(2).mT
+
+    def in_image_order(self) -> Float[Tensor, "b s c"]:
+        """The sequence with its patches in raster order of the original images."""
+        if self.frame is None:
+            return self.x
+        return insert_class_token(self.class_token(), self.patches())
 
 
 class IsotropicBackbone(Classifier):
@@ -110,11 +140,21 @@ class IsotropicBackbone(Classifier):
     # -- from pixels to logits ------------------------------------------------------------------------------------
 
     def forward(self, images: Float[Tensor, "b rgb H W"]) -> Tensor:
-        return self.forward_head(self.forward_features(images))
+        sequence = self.forward_tokens(images)
+        # Pooled logits do not need the original orientation. Without turning back, they are the same bits for every
+        # quarter turn.
+        return self.forward_head(sequence.x if self.global_pool else sequence.in_image_order())
 
     def forward_features(self, images: Float[Tensor, "b rgb H W"]) -> Float[Tensor, "b s c"]:
-        """Return all tokens, normalized, in the order of the sequence."""
-        return self.norm(self._run_blocks(images)[0])
+        """Return all tokens, normalized, in the order of the sequence; the patches in raster order of the images."""
+        return self.forward_tokens(images).in_image_order()
+
+    def forward_tokens(self, images: Float[Tensor, "b rgb H W"]) -> PatchSequence:
+        """Return all tokens, normalized, in the canonical frame if the network has one.
+
+        After pooling, they are the same bits for every quarter turn.
+        """
+        return self._normalize(self._run_blocks(images)[0])
 
     def pool(self, x: Float[Tensor, "b s c"]) -> Tensor:
         """Pool over the patches, or return the class token, according to `global_pool`."""
@@ -123,9 +163,10 @@ class IsotropicBackbone(Classifier):
         class_token, patches = split_class_token(x, self.has_class_token)
         return class_token[:, 0] if self.global_pool == "token" else super().pool(patches)
 
-    def tokenize(self, images: Float[Tensor, "b rgb H W"]) -> tuple[Float[Tensor, "b s c"], GridSize]:
-        """Return the sequence that enters the first block, and the grid of its patches."""
+    def tokenize(self, images: Float[Tensor, "b rgb H W"]) -> PatchSequence:
+        """Return the sequence that enters the first block."""
         check_images(images, self.in_chans, self.config.patch_size)
+        images, frame = enter_frame(images, self.config)
         missing_rows, missing_columns = (padding_for(side, self.config.patch_size) for side in images.shape[-2:])
         maps = self.patch_embed(F.pad(images, (0, missing_columns, 0, missing_rows)))
         grid = (maps.shape[-2], maps.shape[-1])
@@ -133,19 +174,24 @@ class IsotropicBackbone(Classifier):
         if self.cls_token is not None:
             x = insert_class_token(self.cls_token.expand(x.shape[0], -1, -1), x)
         x = x + resample_positions(self.pos_embed, self.has_class_token, self.config.grid, grid)
-        return x.to(torch.promote_types(x.dtype, torch.float32)), grid
+        stream = x.to(torch.promote_types(x.dtype, torch.float32))
+        return PatchSequence(stream, grid, self.has_class_token, frame)
 
     def _run_blocks(
         self, images: Tensor, count: int | None = None, chosen: Collection[int] = ()
-    ) -> tuple[Float[Tensor, "b s c"], dict[int, Tensor], GridSize]:
-        """Return the tokens after the first `count` blocks, the tokens after each chosen block, and the grid."""
-        x, grid = self.tokenize(images)
+    ) -> tuple[PatchSequence, dict[int, PatchSequence]]:
+        """Return the tokens after the first `count` blocks, and the tokens after each chosen block."""
+        sequence = self.tokenize(images)
+        x, grid = sequence.x, sequence.grid
         outputs = {}
         for i, block in enumerate(self.blocks[:count]):
             x = checkpoint(block, x, grid, use_reentrant=False) if self.grad_checkpointing else block(x, grid)
             if i in chosen:
-                outputs[i] = x
-        return x, outputs, grid
+                outputs[i] = sequence._replace(x=x)
+        return sequence._replace(x=x), outputs
+
+    def _normalize(self, sequence: PatchSequence) -> PatchSequence:
+        return sequence._replace(x=self.norm(sequence.x))
 
     # -- the rest of timm's contract ------------------------------------------------------------------------------
 
@@ -167,15 +213,12 @@ class IsotropicBackbone(Classifier):
         if output_fmt not in ("NCHW", "NLC"):
             raise ValueError(f"expected output_fmt 'NCHW' or 'NLC', got {output_fmt!r}")
         chosen, last = feature_take_indices(len(self.blocks), indices)
-        final, outputs, grid = self._run_blocks(x, last + 1 if stop_early else None, chosen)
-        chosen_tokens = [self.norm(outputs[i]) if norm else outputs[i] for i in chosen]
-        pairs = [split_class_token(tokens, self.has_class_token) for tokens in chosen_tokens]
-        intermediates: list = [patches for _, patches in pairs]
-        if output_fmt == "NCHW":
-            intermediates = [patches.mT.unflatten(2, grid) for patches in intermediates]
+        final, outputs = self._run_blocks(x, last + 1 if stop_early else None, chosen)
+        sequences = [self._normalize(outputs[i]) if norm else outputs[i] for i in chosen]
+        intermediates: list = [each.maps() if output_fmt == "NCHW" else each.patches() for each in sequences]
         if return_prefix_tokens and self.has_class_token:
-            intermediates = [(maps, class_token) for maps, (class_token, _) in zip(intermediates, pairs, strict=True)]
-        return intermediates if intermediates_only else (self.norm(final), intermediates)
+            intermediates = [(one, each.class_token()) for one, each in zip(intermediates, sequences, strict=True)]
+        return intermediates if intermediates_only else (self._normalize(final).in_image_order(), intermediates)
 
     def prune_intermediate_layers(
         self, indices: int | list[int] = 1, prune_norm: bool = False, prune_head: bool = True

@@ -39,9 +39,9 @@ class MSVMamba(Backbone):
     downsample_class = PatchMerging
 
     def build_input_layers(self) -> None:
-        patch_size = self.config.patch_size
-        stem = PatchStem(self.in_chans, self.config.widths[0], patch_size)
-        self.tokenizer = PatternTokenizer(stem, self.in_chans, patch_size, "raster")
+        config = self.config
+        stem = PatchStem(self.in_chans, config.widths[0], config.patch_size)
+        self.tokenizer = PatternTokenizer(config, stem, self.in_chans, config.patch_size, "raster")
 
     def build_block(self, width: int, drop_path: nn.Module) -> MultiScaleBlock:
         mixer = MultiScaleMixer(width, self.config.expand, self.config.state_size, self.config.backend)

@@ -1,6 +1,6 @@
 """Base classes of the architecture configurations."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from spectral_vmamba.layers.directional import GridSize
@@ -10,6 +10,10 @@ from spectral_vmamba.ops.selective_scan import Backend
 @dataclass(frozen=True)
 class NetworkConfig:
     """The choices that define an architecture. Each field is also a keyword of `timm.create_model`."""
+
+    # Whether images are turned into their canonical frame (`ops.frames`) first: every network then gives the same bits
+    # for all quarter turns of an image. Keyword only, because subclasses have fields without defaults.
+    canonical_frame: bool = field(default=False, kw_only=True)
 
     @classmethod
     def from_keywords(cls, **keywords: Any) -> "NetworkConfig":
@@ -23,7 +27,13 @@ class NetworkConfig:
 
     @property
     def is_quarter_turn_invariant(self) -> bool:
-        """Whether the logits stay the same when the image is turned by quarter turns."""
+        """Whether the logits stay the same when the image is turned by quarter turns: by the canonical frame, to the
+        last bit, or by the layers themselves."""
+        return self.canonical_frame or self.is_quarter_turn_invariant_without_frame
+
+    @property
+    def is_quarter_turn_invariant_without_frame(self) -> bool:
+        """Whether the layers alone, without a canonical frame, keep the logits the same up to rounding."""
         return False
 
 

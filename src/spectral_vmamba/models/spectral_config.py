@@ -1,6 +1,6 @@
 """The configuration of Spectral VMamba."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from spectral_vmamba.layers.mixer import LocalMixing, Merge
@@ -32,7 +32,6 @@ class SpectralConfig(HierarchyConfig):
     stem_channels: int | None = None  # of the conv stem; defaults to the first width
     patch_size: int = 16
     rotations: Rotations = 4  # None: no RFN
-    canonical_frame: bool = True
     domain: Domain = "square"
     # STS
     traversal: Pattern = "spectral"  # "spectral", "random", or a pattern of `ops.orders`
@@ -50,6 +49,7 @@ class SpectralConfig(HierarchyConfig):
     radius_embedding: bool = False
     mlp_ratio: float = 4.0
     backend: Backend = "auto"
+    canonical_frame: bool = field(default=True, kw_only=True)
 
     def __post_init__(self):
         super().__post_init__()
@@ -85,13 +85,9 @@ class SpectralConfig(HierarchyConfig):
         return len(pattern_orders(self.traversal, Grid(2, 2)))
 
     @property
-    def is_quarter_turn_invariant(self) -> bool:
-        """Whether the logits stay the same when the image is turned by quarter turns.
-
-        The canonical frame makes every network invariant. Without it, every part of the network has to be.
-        """
-        parts = self.rotations is not None and self.traversal == "spectral" and self.local_mixing != "depthwise"
-        return self.canonical_frame or parts
+    def is_quarter_turn_invariant_without_frame(self) -> bool:
+        """RFN makes the features equivariant and STS the orders invariant; local mixing must be isotropic."""
+        return self.rotations is not None and self.traversal == "spectral" and self.local_mixing != "depthwise"
 
 
 def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:

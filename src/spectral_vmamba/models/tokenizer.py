@@ -4,11 +4,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from spectral_vmamba.layers import RotationalFeatureNormalizer
+from spectral_vmamba.models.framing import enter_frame
 from spectral_vmamba.models.input_checks import check_images
+from spectral_vmamba.models.network_config import NetworkConfig
 from spectral_vmamba.models.spectral_config import SpectralConfig
 from spectral_vmamba.models.stem_factory import build_stem
 from spectral_vmamba.models.tokens import Tokens
-from spectral_vmamba.ops.frames import Frame, canonical_frame
+from spectral_vmamba.ops.frames import Frame
 from spectral_vmamba.ops.grid import Grid
 from spectral_vmamba.ops.orders import Pattern
 from spectral_vmamba.ops.spectral import spectral_traversal
@@ -52,12 +54,9 @@ class SpectralTokenizer(nn.Module):
         Images for which this gives the same bits have the same features.
         """
         check_images(images, self.in_chans, self.patch_size)
-        frame = None
         if self.config.domain == "disk":  # before the frame is chosen, which must not depend on the corners
             images = mask_outside_disk(images)
-        if self.config.canonical_frame:
-            images, frame = canonical_frame(images)
-        return images, frame
+        return enter_frame(images, self.config)
 
     def traverse(self, tokens: Float[Tensor, "b l c"], grid: Grid) -> Traversal:
         """Return the visiting orders of the tokens."""
@@ -70,10 +69,11 @@ class SpectralTokenizer(nn.Module):
 
 
 class PatternTokenizer(nn.Module):
-    """A stem, and visiting orders that are the same for every image."""
+    """Canonical frame, if the network has one, then a stem; visiting orders that are the same for every image."""
 
-    def __init__(self, stem: nn.Module, in_chans: int, patch_size: int, orders: Pattern):
+    def __init__(self, config: NetworkConfig, stem: nn.Module, in_chans: int, patch_size: int, orders: Pattern):
         super().__init__()
+        self.config = config
         self.stem = stem
         self.in_chans = in_chans
         self.patch_size = patch_size
@@ -81,7 +81,8 @@ class PatternTokenizer(nn.Module):
 
     def forward(self, images: Float[Tensor, "b rgb H W"]) -> Tokens:
         check_images(images, self.in_chans, self.patch_size)
+        images, frame = enter_frame(images, self.config)
         maps = self.stem(images)
         grid = Grid(maps.shape[-2], maps.shape[-1])
         traversal = PatternTraversal.from_pattern(self.orders, grid, maps.shape[0], maps.device)
-        return Tokens(grid.from_map(maps), traversal, None)
+        return Tokens(grid.from_map(maps), traversal, frame)

@@ -47,7 +47,7 @@ class VMamba(Backbone):
     def build_input_layers(self) -> None:
         config = self.config
         stem = ConvStem(self.in_chans, config.widths[0], config.patch_size)
-        self.tokenizer = PatternTokenizer(stem, self.in_chans, config.patch_size, config.orders)
+        self.tokenizer = PatternTokenizer(config, stem, self.in_chans, config.patch_size, config.orders)
 
     def build_block(self, width: int, drop_path: nn.Module) -> Block:
         config = self.config
