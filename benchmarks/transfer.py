@@ -31,7 +31,7 @@ from spectral_vmamba.features import (
 from spectral_vmamba.inference import evaluate, load
 from spectral_vmamba.metrics.environment import measure_environment
 from spectral_vmamba.metrics.rotation import Sweep, collect_sweep, sweep_angles
-from spectral_vmamba.ops.turns import FILLS
+from spectral_vmamba.ops.turns import FILLS, Rotation
 from spectral_vmamba.training import TerminalReporter, TrainConfig, fit, recipe
 
 PLAIN = {
@@ -103,7 +103,7 @@ def train_variant(
     seconds = time.monotonic() - start
     predictor = load(Path(config.output) / "last.safetensors", "ema")
     evaluation = evaluate(
-        predictor, rotations=options.step, fills=options.fill, workers=options.workers, cache=options.cache
+        predictor, rotations=options.step, fill=options.fill, workers=options.workers, cache_folder=options.cache
     )
     return [make_result(variant, protocol, config.seed, sweep, seconds) for sweep in evaluation.sweeps]
 
@@ -133,7 +133,9 @@ def train_linear(options: argparse.Namespace, config: TrainConfig, protocol: str
     search.fit(inputs, labels, groups=groups)
     angles, results = sweep_angles(options.step), []
     for fill in options.fill:
-        rotated = cache_dataset(store, val, rotated_views(store.preprocessing, angles, fill), options.workers)
+        rotated = cache_dataset(
+            store, val, rotated_views(store.preprocessing, [Rotation(angle, fill) for angle in angles]), options.workers
+        )
         probabilities = {
             angle: torch.from_numpy(search.predict_proba(_pool_tokens(rotated, view)))
             for view, angle in enumerate(angles)

@@ -17,8 +17,8 @@ from spectral_vmamba.data.readers.npz import read_npz
 from spectral_vmamba.features import ViewRequest, augmented_views, cache_dataset, fill, rotated_views
 from spectral_vmamba.features.fill import FeatureComputer
 from spectral_vmamba.inference.network import default_preprocessing
-from spectral_vmamba.utils.interruption import Interrupted
 from spectral_vmamba.ops.turns import Rotation
+from spectral_vmamba.utils.interruption import Interrupted
 from tests.support.caches import ROTATED, cache_rows, lite_model, open_lite_store
 from tests.support.disks import fill_disk, small_disk
 from tests.support.image_folders import write_photographs

@@ -29,7 +29,9 @@ def test_scores_and_sweeps_agree_with_those_on_pixels(lite, images, tmp_path):
     partly = make_unreadable(images, 0, 1, 6)
     pixels = evaluate(lite, partly, rotations=90, batch_size=2)
     reporter = NoteReporter()
-    cached = evaluate(lite, partly, rotations=90, batch_size=2, workers=0, cache=tmp_path / "cache", note=reporter.note)
+    cached = evaluate(
+        lite, partly, rotations=90, batch_size=2, workers=0, cache_folder=tmp_path / "cache", note=reporter.note
+    )
     assert cached.unreadable == pixels.unreadable
     assert cached.scores.confusion == pixels.scores.confusion
     assert cached.scores.loss == pytest.approx(pixels.scores.loss, rel=5e-6)  # measured: 5e-7
@@ -40,10 +42,10 @@ def test_scores_and_sweeps_agree_with_those_on_pixels(lite, images, tmp_path):
 
 def test_a_second_evaluation_computes_nothing_and_reads_each_image_once_per_sweep(lite, images, tmp_path):
     some, storage = log_reads(images.subset(np.arange(4)), tmp_path / "log")
-    evaluate(lite, some, rotations=180, workers=0, cache=tmp_path / "cache")
+    evaluate(lite, some, rotations=180, workers=0, cache_folder=tmp_path / "cache")
     assert storage.take_counts() == dict.fromkeys(range(4), 2), "once for the scores, once for the rotated views"
     files = sorted(tmp_path.glob("cache/*/features/*"))
-    again = evaluate(lite, some, rotations=180, workers=0, cache=tmp_path / "cache")
+    again = evaluate(lite, some, rotations=180, workers=0, cache_folder=tmp_path / "cache")
     assert storage.take_counts() == dict.fromkeys(range(4), 2)
     assert sorted(tmp_path.glob("cache/*/features/*")) == files
     assert again.scores.images == 4

@@ -32,7 +32,7 @@ def test_the_data_of_the_run_means_its_validation_part(run, predictor):
 
 def test_quarter_turns_change_nothing(predictor):
     """0 flips and the same bits, after training."""
-    evaluation = evaluate(predictor, rotations=45, fills=("black", "reflect", "disk"))
+    evaluation = evaluate(predictor, rotations=45, fill=("black", "reflect", "disk"))
     assert [sweep.fill for sweep in evaluation.sweeps] == ["black", "reflect", "disk"]
     for sweep in evaluation.sweeps:
         assert [point.angle for point in sweep.points] == [0, 45, 90, 135, 180, 225, 270, 315]

@@ -17,6 +17,7 @@ from spectral_vmamba.models import SpectralVMamba
 from spectral_vmamba.models.tokens import Inputs
 from spectral_vmamba.ops.turns import UPRIGHT, Fill, Rotation
 from spectral_vmamba.utils.progress import Progress
+from spectral_vmamba.utils.tensor_file import digest_tensors
 
 
 @runtime_checkable
@@ -59,6 +60,14 @@ class SweepPlan:
         """The rotations to run, the upright position first."""
         swept = (self.simplest(angle, fill) for angle in self.angles for fill in self.fills)
         return list(dict.fromkeys((UPRIGHT, *swept)))
+
+
+def describe_inputs(model: nn.Module) -> str:
+    """Equal for networks that can share their inputs: with the same options and tokenizer weights, or without tokens."""
+    if not isinstance(model, SpectralVMamba):
+        return "pixels"
+    tokenizer = model.tokenizer
+    return f"{tokenizer.in_chans} {tokenizer.config!r} {digest_tensors(tokenizer.state_dict())}"
 
 
 def measure_networks(

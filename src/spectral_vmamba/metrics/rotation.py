@@ -172,9 +172,7 @@ class SweepCounter:
     def _scores(self, angle: float) -> AngleScores:
         change = self.changes.get(angle, OutputChange())
         correct = tuple(self.correct[angle].tolist()) if angle in self.correct else ()
-        return AngleScores(
-            angle, change.images, sum(correct), change.images - change.flips, change.max_change, correct
-        )
+        return AngleScores(angle, change.images, sum(correct), change.images - change.flips, change.max_change, correct)
 
 
 @dataclass(frozen=True)
