@@ -7,10 +7,11 @@ from typing import Protocol, runtime_checkable
 
 from spectral_vmamba.data.dataset import UNLABELED, ImageDataset
 from spectral_vmamba.data.loader import Batch, default_workers, eval_batches
-from spectral_vmamba.data.sources import absolute_path, read_validation_part
+from spectral_vmamba.data.sources import Part, absolute_path, read_evaluation_part
 from spectral_vmamba.data.unreadable import ReadError
 from spectral_vmamba.features import frozen_tokenizer, open_store
 from spectral_vmamba.inference.cached_evaluation import CachedEvaluator
+from spectral_vmamba.inference.checkpoint import CheckpointHeader
 from spectral_vmamba.inference.logits import DatasetLogits, compute_logits
 from spectral_vmamba.inference.predictor import Predictor, load
 from spectral_vmamba.metrics.classification import Scores, measure_scores
@@ -19,6 +20,7 @@ from spectral_vmamba.ops.turns import Fill
 from spectral_vmamba.utils.progress import Progress, no_progress
 
 BATCH_SIZE = 64
+SELECTED_THE_EPOCH = "these images selected the best epoch"
 
 
 @dataclass(frozen=True)
@@ -109,20 +111,35 @@ class PixelEvaluator:
         yield from self.progress(batches, f"{self.predictor.name}, {description}", count)
 
 
-def evaluation_images(predictor: Predictor, data: str | ImageDataset | None) -> tuple[ImageDataset, str]:
+def evaluation_images(
+    predictor: Predictor, data: str | ImageDataset | None, split: Part | None = None
+) -> tuple[ImageDataset, str]:
     """Images with labels that index the classifier's classes, and a description of them.
 
-    For None, and for the data that the classifier was trained on, these are the validation images of its run.
+    For None, and for the data that the classifier was trained on, these are the test images of its run, or the
+    validation images if it held out no test images. `split` selects one of the two.
     """
     if isinstance(data, ImageDataset):
         return data.with_classes(predictor.classes, "the images do not match the classifier"), "the given images"
-    split = predictor.header.split if predictor.header is not None else None
-    if data is None and split is None:
+    header = predictor.header
+    if data is None and header is None:
         raise ValueError(f"{predictor.name} does not come from a training run: specify the data to evaluate it on")
-    if split is not None and (data is None or absolute_path(data) == split.data):
-        _, dataset = split.read()
-        description = f"the validation part of {split.data}"
+    if header is not None and (data is None or absolute_path(data) == header.split.data):
+        dataset, description = _images_of_run(header, split)
     else:
         assert data is not None
-        dataset, description = read_validation_part(data), data
+        dataset, description = read_evaluation_part(data, split), data
     return dataset.with_classes(predictor.classes, f"{description} does not match the classifier"), description
+
+
+def _images_of_run(header: CheckpointHeader, part: Part | None) -> tuple[ImageDataset, str]:
+    images = header.split.read()
+    if part == "test" and images.test is None:
+        raise ValueError(f"the run held out no test images of {header.split.data}; use test_fraction when training")
+    held_out = images.test is not None and part != "val"
+    dataset, name = (images.test, "test") if held_out else (images.val, "val")
+    assert dataset is not None
+    remark = "held out" if held_out else SELECTED_THE_EPOCH
+    if header.fingerprints.get(name) != dataset.fingerprint():
+        remark = "the data changed since training, so that some may be training images"
+    return dataset, f"{'test' if held_out else 'validation'} images ({remark}) of {header.split.data}"
