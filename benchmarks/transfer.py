@@ -120,7 +120,7 @@ def train_linear(options: argparse.Namespace, config: TrainConfig, protocol: str
 
     start = time.monotonic()
     predictor = load(Path(config.output) / "last.safetensors", "ema")
-    train, val = config.split.read()
+    train, val, _ = config.split.read()
     store = open_store(Path(options.cache), frozen_tokenizer(predictor.model), predictor.preprocessing)
     views = augmented_views(config.augment, predictor.preprocessing, config.view_count)
     cached = cache_dataset(store, train, views, options.workers)

@@ -26,7 +26,7 @@ def test_a_run_is_evaluated_from_another_folder(run_folder, tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path)
     assert main(["evaluate", str(run_folder), "--weights", "best"]) == 0
     out = capsys.readouterr().out
-    assert "evaluated on the validation" in out
+    assert "evaluated on validation images (these images selected the best epoch) of " in out
     assert "best weights (spectral_vmamba_nano)" in out
 
 

@@ -9,10 +9,13 @@ import torch
 from spectral_vmamba.data.dataset import UNLABELED
 from spectral_vmamba.data.readers.digits import read_digits
 from spectral_vmamba.data.unreadable import ReadError
-from spectral_vmamba.inference import evaluate, load_timm
+from spectral_vmamba.inference import evaluate, load, load_timm
+from spectral_vmamba.inference.evaluate import SELECTED_THE_EPOCH, evaluation_images
 from spectral_vmamba.metrics.rotation import measure_sweep
 from spectral_vmamba.ops.turns import rotate_pixels
-from tests.support.runs import VAL
+from spectral_vmamba.training import SilentReporter, fit
+from tests.support.image_folders import write_noise
+from tests.support.runs import VAL, digits_config
 from tests.support.storages import make_unreadable
 
 
@@ -26,8 +29,34 @@ def test_the_validation_accuracy_is_that_of_training(run):
 def test_the_data_of_the_run_means_its_validation_part(run, predictor):
     split = predictor.header.split
     evaluation = evaluate(predictor, split.data)
-    assert (evaluation.scores.images, evaluation.data) == (VAL, f"the validation part of {split.data}")
+    description = f"validation images (these images selected the best epoch) of {split.data}"
+    assert (evaluation.scores.images, evaluation.data) == (VAL, description)
     assert evaluation.scores.top1 == run.best["top1"]
+
+
+def test_a_run_with_test_images_is_measured_on_them(tmp_path):
+    """Neither training nor validation has seen them: unreadable test images are not noticed until then."""
+    write_noise(tmp_path / "data", count=12)
+    config = digits_config(tmp_path / "run", data=str(tmp_path / "data"), test_fraction=0.25, epochs=1, batch_size=8)
+    _, val, test = config.split.read()
+    for name in test.names:
+        (tmp_path / "data" / name).write_bytes(b"x" * (tmp_path / "data" / name).stat().st_size)
+    run = fit(config, reporter=SilentReporter())
+    assert run.test_images == 6
+    predictor = load(run.folder)
+    images, description = evaluation_images(predictor, None)
+    assert (images.names, description) == (test.names, f"test images (held out) of {tmp_path / 'data'}")
+    images, description = evaluation_images(predictor, None, "val")
+    assert images.names == val.names
+    assert SELECTED_THE_EPOCH in description
+    (tmp_path / "data" / val.names[0]).unlink()
+    _, description = evaluation_images(predictor, None)
+    assert "the data changed since training, so that some may be training images" in description
+
+
+def test_a_run_without_test_images_says_so(predictor):
+    with pytest.raises(ValueError, match=r"held out no test images of .*; use test_fraction when training"):
+        evaluation_images(predictor, None, "test")
 
 
 def test_quarter_turns_change_nothing(predictor):

@@ -8,7 +8,7 @@ from typing import Literal
 
 from spectral_vmamba.data.dataset import UNLABELED, ImageDataset
 from spectral_vmamba.data.loader import default_workers
-from spectral_vmamba.data.sources import absolute_path, read_validation_part
+from spectral_vmamba.data.sources import Part, absolute_path, read_evaluation_part
 from spectral_vmamba.inference.cached_evaluation import CachedEvaluator
 from spectral_vmamba.inference.checkpoint import CheckpointHeader, Weights
 from spectral_vmamba.inference.evaluation import Evaluation, ImagePrediction
@@ -28,6 +28,7 @@ from spectral_vmamba.ops.turns import Fill
 from spectral_vmamba.utils.progress import Progress, no_progress
 
 BATCH_SIZE = 64
+SELECTED_THE_EPOCH = "these images selected the best epoch"
 
 
 def evaluate(
@@ -38,13 +39,15 @@ def evaluate(
     weights: Weights | Literal["best"] = "best",
     cache: bool | None = None,
     cache_folder: str | Path | None = None,
+    split: Part | None = None,
     batch_size: int = BATCH_SIZE,
     workers: int | None = None,
     device: str = "cpu",
     progress: Progress = no_progress,
     note: Callable[[str], None] = lambda text: None,
 ) -> Evaluation:
-    """Score a classifier on `data`, which defaults to the validation images of its run.
+    """Score a classifier on `data`, which defaults to the test images of its run, or to its validation images if it
+    held out no test images; `split` ("val" or "test") selects one of the two.
 
     With `rotations`, also measure the accuracy at every angle in steps of that many degrees, once for each fill.
     `weights` and `device` are those of `load`, for a run or a checkpoint. See `evaluate_all` for the rest.
@@ -55,7 +58,9 @@ def evaluate(
     (359, [0, 0, 0])
     """
     predictor = classifier if isinstance(classifier, Predictor) else load(classifier, weights, device)
-    return evaluate_all([predictor], data, rotations, fill, cache, cache_folder, batch_size, workers, progress, note)[0]
+    return evaluate_all(
+        [predictor], data, rotations, fill, cache, cache_folder, split, batch_size, workers, progress, note
+    )[0]
 
 
 def evaluate_all(
@@ -65,6 +70,7 @@ def evaluate_all(
     fill: Fill | Sequence[Fill] = ("black",),
     cache: bool | None = None,
     cache_folder: str | Path | None = None,
+    split: Part | None = None,
     batch_size: int = BATCH_SIZE,
     workers: int | None = None,
     progress: Progress = no_progress,
@@ -85,7 +91,7 @@ def evaluate_all(
     fills = [fill] if isinstance(fill, str) else list(fill)
     angles = sweep_angles(rotations) if rotations is not None else []
     evaluations: dict[int, Evaluation] = {}
-    for group in _group(classifiers, data):
+    for group in _group(classifiers, data, split):
         start = time.monotonic()
         first, dataset = group.predictors[0], group.dataset
         plan = SweepPlan.create(first.model, angles, fills)
@@ -110,13 +116,13 @@ class _Group:
     numbers: list[int]
 
 
-def _group(classifiers: Sequence[Predictor], data: str | ImageDataset | None) -> list[_Group]:
+def _group(classifiers: Sequence[Predictor], data: str | ImageDataset | None, split: Part | None) -> list[_Group]:
     groups: dict[tuple, _Group] = {}
     images: dict[tuple, tuple[ImageDataset, str]] = {}  # of each run: reading a large folder takes time
     for number, predictor in enumerate(classifiers):
         run = (predictor.header.split if predictor.header else None, predictor.classes)
         if run not in images:
-            images[run] = evaluation_images(predictor, data)
+            images[run] = evaluation_images(predictor, data, split)
             _check_labels(images[run][0])
         dataset, description = images[run]
         key = (*run, predictor.preprocessing, str(predictor.device), describe_inputs(predictor.model))
@@ -150,7 +156,7 @@ def _evaluation(predictor: Predictor, group: _Group, measurement: Measurement, s
         predictions,
         group.dataset,
         predictor.header,
-        group.description.startswith("the validation part") and _is_best_epoch(predictor.header),
+        SELECTED_THE_EPOCH in group.description and _is_best_epoch(predictor.header),
         seconds,
     )
 
@@ -161,20 +167,35 @@ def _is_best_epoch(header: CheckpointHeader | None) -> bool:
     return bool(state) and state.get("step") == state.get("best", {}).get("step")
 
 
-def evaluation_images(predictor: Predictor, data: str | ImageDataset | None) -> tuple[ImageDataset, str]:
+def evaluation_images(
+    predictor: Predictor, data: str | ImageDataset | None, split: Part | None = None
+) -> tuple[ImageDataset, str]:
     """Images with labels that index the classifier's classes, and a description of them.
 
-    For None, and for the data that the classifier was trained on, these are the validation images of its run.
+    For None, and for the data that the classifier was trained on, these are the test images of its run, or the
+    validation images if it held out no test images. `split` selects one of the two.
     """
     if isinstance(data, ImageDataset):
         return data.with_classes(predictor.classes, "the images do not match the classifier"), "the given images"
-    split = predictor.header.split if predictor.header is not None else None
-    if data is None and split is None:
+    header = predictor.header
+    if data is None and header is None:
         raise ValueError(f"{predictor.name} does not come from a training run: specify the data to evaluate it on")
-    if split is not None and (data is None or absolute_path(data) == split.data):
-        _, dataset = split.read()
-        description = f"the validation part of {split.data}"
+    if header is not None and (data is None or absolute_path(data) == header.split.data):
+        dataset, description = _images_of_run(header, split)
     else:
         assert data is not None
-        dataset, description = read_validation_part(data), data
+        dataset, description = read_evaluation_part(data, split), data
     return dataset.with_classes(predictor.classes, f"{description} does not match the classifier"), description
+
+
+def _images_of_run(header: CheckpointHeader, part: Part | None) -> tuple[ImageDataset, str]:
+    images = header.split.read()
+    if part == "test" and images.test is None:
+        raise ValueError(f"the run held out no test images of {header.split.data}; use test_fraction when training")
+    held_out = images.test is not None and part != "val"
+    dataset, name = (images.test, "test") if held_out else (images.val, "val")
+    assert dataset is not None
+    remark = "held out" if held_out else SELECTED_THE_EPOCH
+    if header.fingerprints.get(name) != dataset.fingerprint():
+        remark = "the data changed since training, so that some may be training images"
+    return dataset, f"{'test' if held_out else 'validation'} images ({remark}) of {header.split.data}"

@@ -63,7 +63,7 @@ class SweepPlan:
 
 
 def describe_inputs(model: nn.Module) -> str:
-    """Equal for networks that can share their inputs: with the same options and tokenizer weights, or without tokens."""
+    """Equal for networks that can share their inputs: the same options and tokenizer weights, or no tokenizer."""
     if not isinstance(model, SpectralVMamba):
         return "pixels"
     tokenizer = model.tokenizer
