@@ -63,11 +63,11 @@ def lower_limit(lowest: float) -> float:
     """The lower end, in percent, of an axis up to 100 that shows values from `lowest` (0 to 1) on.
 
     >>> [lower_limit(lowest) for lowest in (1.0, 0.984, 0.9, 0.55, 0.1)]
-    [98.0, 97.0, 88.0, 45.0, 0.0]
+    [98.0, 98.0, 88.0, 45.0, 0.0]
     """
     span = max(100 * (1 - lowest), 1.5)
     step = next(step for step in (0.5, 1.0, 2.0, 5.0) if span <= 8 * step or step == 5.0)
-    return max(step * np.floor((100 - 1.15 * span) / step + 1e-9), 0.0)
+    return max(step * float(np.floor((100 - 1.15 * span) / step)), 0.0)
 
 
 def merge_equal(sweeps: Sequence[Sweep]) -> list[tuple[Sweep, str]]:
