@@ -1,5 +1,6 @@
 """Scores and rotation sweeps of trained classifiers."""
 
+from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
@@ -68,6 +69,42 @@ def test_quarter_turns_change_nothing(predictor):
         assert [point.flips for point in sweep.quarters] == [0, 0, 0]
         assert [point.max_change for point in sweep.quarters] == [0, 0, 0]
         assert {point.accuracy for point in sweep.quarters} == {sweep.upright.accuracy}
+
+
+def test_a_frame_that_is_wrong_is_noticed(predictor, monkeypatch):
+    """Sharing compares the framed images; it does not assume that the frame is right."""
+    monkeypatch.setattr("spectral_vmamba.models.framing.canonical_frame", lambda images: (images, None))
+    model = replace_tokenizer_rotations(predictor.model)
+    (sweep,) = evaluate(replace(predictor, model=model), rotations=90, batch_size=40).sweeps
+    assert min(point.max_change for point in sweep.quarters) > 0
+
+
+def replace_tokenizer_rotations(model):
+    """The same network without RFN, which alone would make it invariant to quarter turns."""
+    model = deepcopy(model)
+    model.tokenizer.rfn.rotations = None
+    return model
+
+
+def test_the_images_that_selected_the_epoch_are_named(run, predictor):
+    assert evaluate(run.folder).selected_epoch
+    assert evaluate(run.folder, split="val").selected_epoch
+    assert not evaluate(run.folder, read_digits().subset(np.arange(4))).selected_epoch
+    with pytest.raises(ValueError, match="held out no test images"):
+        evaluate(run.folder, split="test")
+
+
+def test_predictions_are_those_of_the_predictor(predictor):
+    images = read_digits().subset(np.arange(300, 330))
+    evaluation = evaluate(predictor, images)
+    expected = predictor.predict([images.open(i) for i in range(30)], top=1)
+    predicted = [predictor.classes[each.predicted] for each in evaluation.predictions]
+    assert predicted == [each.label for each in expected]
+    assert evaluation.mean_confidence == pytest.approx(np.mean([each.probabilities[0] for each in expected]), rel=1e-6)
+    wrong = [each for each in evaluation.predictions if each.label != each.predicted]
+    assert sorted(evaluation.mistakes, key=lambda each: each.index) == wrong
+    confidences = [each.probability for each in evaluation.mistakes]
+    assert confidences == sorted(confidences, reverse=True)
 
 
 def test_a_sweep_is_predictions_of_rotated_pixels(predictor):
