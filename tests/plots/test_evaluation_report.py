@@ -3,6 +3,7 @@
 import re
 import warnings
 from dataclasses import replace
+from html.parser import HTMLParser
 
 import pytest
 
@@ -19,6 +20,19 @@ def page(*evaluations) -> str:
         return make_evaluation_report(evaluations, "spectral-vmamba evaluate runs/x", 12.3)
 
 
+class Elements(HTMLParser):
+    """Tags and attributes of a page."""
+
+    def __init__(self):
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+
 def test_the_page_is_self_contained_and_complete():
     html = page(make_evaluation([0, 1, 2, 2], [0, 1, 2, 1], ("ash", "birch", "cedar"), selected_epoch=True))
     assert not re.findall(r'(?:src|href)="(?!data:)', html)
@@ -31,7 +45,7 @@ def test_the_page_is_self_contained_and_complete():
         "50.00% (cedar)",
         "1 upright image is misclassified",
         "images/3.png<br>cedar → birch (90.0%)",
-        "<td>cedar</td><td>2</td><td>100.0%</td><td>50.0%</td><td>66.7%</td><td>50.0% at 0°</td>",
+        "<td>cedar</td><td>2</td><td>100.0%</td><td>50.0%</td><td>66.7%</td><td>50.0% at every angle</td>",
         "<pre>spectral-vmamba evaluate runs/x</pre>",
         "trained on photos with seed 7 (torch 2)",
         "The evaluation took 12 s.",
@@ -42,9 +56,11 @@ def test_the_page_is_self_contained_and_complete():
 def test_names_from_outside_are_escaped():
     hostile = make_evaluation([0, 1], [1, 1], (HOSTILE, "b"), [HOSTILE, "b.png"], name=HOSTILE)
     html = page(replace(hostile, data=HOSTILE), make_evaluation([0, 1], [0, 1], (HOSTILE, "b")))
-    assert "<script" not in html
     assert html.count("&lt;script&gt;") >= 5
-    assert not re.findall(r'="[^"]*<', html), "no markup inside attributes"
+    elements = Elements()
+    elements.feed(html)
+    assert "script" not in elements.tags
+    assert elements.attributes <= {"lang", "charset", "name", "content", "class", "style", "alt", "src"}
 
 
 def test_all_classes_at_100_percent_have_no_worst_class():
@@ -65,7 +81,7 @@ def test_many_classes_list_the_most_frequent_confusions():
     html = page(make_evaluation([*range(130), 5, 5], [*range(130), 7, 7], classes))
     assert "<td>class 5</td><td>class 7</td><td>2</td>" in html
     assert html.count("data:image/png;base64,") == 3
-    assert html.count("at 0°</td>") >= 130, "every class is in the table"
+    assert html.count("at every angle</td>") == 130, "every class is in the table"
 
 
 @pytest.mark.parametrize("predicted", [0, 1])

@@ -7,7 +7,7 @@ from spectral_vmamba.data.dataset import ImageDataset
 from spectral_vmamba.data.unreadable import ReadError
 from spectral_vmamba.inference.checkpoint import CheckpointHeader
 from spectral_vmamba.metrics.classification import ClassScores, Scores, measure_classes
-from spectral_vmamba.metrics.rotation import AngleScores, Sweep
+from spectral_vmamba.metrics.rotation import Sweep
 
 SELECTION_NOTICE = "These images selected the best epoch; use --test-fraction when training for an untouched test set."
 
@@ -71,10 +71,3 @@ class Evaluation:
     @property
     def class_scores(self) -> list[ClassScores]:
         return measure_classes(self.scores.confusion)
-
-    def worst_angle(self, label: int) -> AngleScores | None:
-        """The point of the first sweep where a class has the fewest correct images; None without one."""
-        points = self.sweeps[0].points if self.sweeps else []
-        if not points or self.scores.per_class[label] is None:
-            return None
-        return min(points, key=lambda point: point.correct_per_class[label])

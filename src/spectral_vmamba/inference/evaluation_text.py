@@ -35,6 +35,6 @@ def explain_calibration(evaluation: Evaluation) -> str:
     target = 1 - smoothing + smoothing / len(evaluation.classes)
     return (
         f"{text} It was trained with label smoothing {smoothing:g}: the training target of the true class is "
-        f"{target:.3g}, not 1, so that the confidence stays near {target:.1%} even where every prediction is correct. "
+        f"{target:.3g}, not 1, so that the confidence stays near {target:.1%} where the classifier is certain. "
         "The predicted classes are not affected."
     )

@@ -12,6 +12,7 @@ from spectral_vmamba.metrics.environment import measure_environment
 from spectral_vmamba.plots.html_report import Matrix, Section, Tile, format_html
 from spectral_vmamba.plots.rotation_plots import plot_polar, plot_sweeps
 from spectral_vmamba.plots.training_plots import LABELED_CLASSES, plot_confusion
+from spectral_vmamba.utils.wording import plural
 
 _MISTAKES = 48
 _CONFUSIONS = 20
@@ -21,10 +22,10 @@ _SIDE = 160
 def make_evaluation_report(evaluations: Sequence[Evaluation], command: str, seconds: float) -> str:
     """Return the page. `command` makes it again; `seconds` is how long everything took."""
     first = evaluations[0]
-    title = f"Evaluation of {', '.join(dict.fromkeys(each.name for each in evaluations))}"
+    title = f"Evaluation of {'; '.join(dict.fromkeys(each.name for each in evaluations))}"
     data = "; ".join(dict.fromkeys(each.data for each in evaluations))
     introduction = (
-        f"{_count(first.scores.images, 'image')} of {_count(len(first.classes), 'class', 'classes')}: {data}."
+        f"{plural(first.scores.images, 'image')} of {plural(len(first.classes), 'class', 'classes')}: {data}."
     )
     sections = [_summary(evaluations), *_rotations(evaluations)]
     for each in evaluations:
@@ -55,7 +56,7 @@ def _summary(evaluations: Sequence[Evaluation]) -> Section:
         for each in evaluations
     ]
     unreadable = sum(len(each.unreadable) for each in evaluations[:1])
-    paragraphs = [f"{_count(unreadable, 'unreadable image')} skipped."] if unreadable else []
+    paragraphs = [f"{plural(unreadable, 'unreadable image')} skipped."] if unreadable else []
     warning = SELECTION_NOTICE if any(each.selected_epoch for each in evaluations) else ""
     return Section("Summary, upright images", paragraphs, [heading, *rows], warning=warning)
 
@@ -100,13 +101,20 @@ def _classes(evaluation: Evaluation, heading: str) -> Section:
             f"{scores.images:,}",
             *map(_percent, (scores.precision, scores.recall, scores.f1)),
         ]
-        if (point := evaluation.worst_angle(i)) is not None:
-            row.append(f"{point.correct_per_class[i] / scores.images:.1%} at {point.angle:g}°")
+        if evaluation.sweeps:
+            row.append(_worst_angle(evaluation, i, scores.images))
         table.append(row)
     paragraphs = ["Worst F1 first." if evaluation.mistakes else "Every image of every class is classified correctly."]
     if missing := len(evaluation.classes) - len(measured):
-        paragraphs.append(f"{_count(missing, 'class', 'classes')} without images: not listed.")
+        paragraphs.append(f"{plural(missing, 'class', 'classes')} without images: not listed.")
     return Section(f"Classes{heading}", paragraphs, table)
+
+
+def _worst_angle(evaluation: Evaluation, label: int, images: int) -> str:
+    correct = {point.angle: point.correct_per_class[label] for point in evaluation.sweeps[0].points}
+    angle = min(correct, key=lambda angle: correct[angle])
+    where = "every angle" if len(set(correct.values())) == 1 else f"{angle:g}°"
+    return f"{correct[angle] / images:.1%} at {where}"
 
 
 def _confusion(evaluation: Evaluation, heading: str) -> Section:
@@ -132,7 +140,7 @@ def _mistakes(evaluation: Evaluation, heading: str) -> Section:
     if not mistakes:
         return Section(title, ["None."])
     shown = mistakes[:_MISTAKES]
-    text = f"{_count(len(mistakes), 'upright image is', 'upright images are')} misclassified, the most confident first."
+    text = f"{plural(len(mistakes), 'upright image is', 'upright images are')} misclassified, the most confident first."
     if len(shown) < len(mistakes):
         text += f" {len(shown)} are shown; images.csv lists the other {len(mistakes) - len(shown):,}."
     return Section(title, [text], gallery=[_tile(evaluation, each) for each in shown])
@@ -158,7 +166,7 @@ def _reproduction(evaluations: Sequence[Evaluation], command: str, seconds: floa
     packages = ", ".join(f"{name} {version}" for name, version in environment.packages.items())
     facts = [
         f"spectral-vmamba {environment.version}, Python {environment.python}, {environment.machine}, "
-        f"{_count(environment.threads, 'thread')}, accelerator: {environment.accelerator}. {packages}.",
+        f"{plural(environment.threads, 'thread')}, accelerator: {environment.accelerator}. {packages}.",
     ]
     for each in evaluations:
         if each.header is not None:
@@ -171,7 +179,3 @@ def _reproduction(evaluations: Sequence[Evaluation], command: str, seconds: floa
 
 def _percent(share: float | None) -> str:
     return "–" if share is None else f"{share:.1%}"
-
-
-def _count(number: int, singular: str, plural: str | None = None) -> str:
-    return f"{number:,} {singular if number == 1 else plural or f'{singular}s'}"

@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from spectral_vmamba.metrics.rotation import AngleScores, Sweep
+from spectral_vmamba.plots.typefaces import find_typeface
 
 # Later lines are thinner and dashed, so that a line below another one stays visible.
 _STYLES = (
@@ -92,6 +93,7 @@ def _join_labels(group: Sequence[Sweep], with_fill: bool) -> str:
 
 
 def _add_legend(figure: Figure) -> None:
-    legend = figure.legend(frameon=False, loc="outside lower center", ncols=1)
-    for text in legend.get_texts():
-        text.set_parse_math(False)
+    texts = figure.legend(frameon=False, loc="outside lower center", ncols=1).get_texts()
+    typeface = find_typeface(text.get_text() for text in texts)
+    for text in texts:
+        text.set(parse_math=False, fontfamily=typeface.families, text="".join(typeface.drawable(text.get_text())))
