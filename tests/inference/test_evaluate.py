@@ -94,6 +94,13 @@ def test_the_images_that_selected_the_epoch_are_named(run, predictor):
         evaluate(run.folder, split="test")
 
 
+def test_one_set_of_weights_at_a_time(run):
+    with pytest.raises(ValueError, match="expected weights best, ema or raw, got 'all'; to compare several"):
+        evaluate(run.folder, weights="all")
+    averaged = evaluate(run.folder, weights="ema")
+    assert averaged.scores.top1 == run.history[run.best["epoch"] - 1].ema
+
+
 def test_predictions_are_those_of_the_predictor(predictor):
     images = read_digits().subset(np.arange(300, 330))
     evaluation = evaluate(predictor, images)

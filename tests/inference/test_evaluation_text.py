@@ -8,7 +8,10 @@ def test_label_smoothing_explains_low_confidence():
     text = explain_calibration(make_evaluation([0, 1] * 5, [0, 1] * 5, ("a", "b"), confidence=0.9, smoothing=0.2))
     assert "Mean confidence 90.0%, accuracy 100.0%, expected calibration error 10.0% (15 bins)" in text
     assert "underconfident, by 10.0 points" in text
-    assert "label smoothing 0.2: the training target of the true class is 0.9, not 1" in text
+    assert "label smoothing 0.2: the target of the true class is 0.9, not 1. This keeps the confidence below 1" in text
+    text = explain_calibration(make_evaluation([0, 1] * 5, [0, 1] * 5, ("a", "b"), confidence=0.6, smoothing=0.2))
+    assert "underconfident, by 40.0 points" in text
+    assert "This explains 10.0 points" in text
 
 
 def test_other_causes_are_not_blamed_on_label_smoothing():

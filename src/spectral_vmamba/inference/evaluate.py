@@ -57,6 +57,8 @@ def evaluate(
     >>> evaluation.scores.images, [point.flips for point in evaluation.sweeps[0].quarters]
     (359, [0, 0, 0])
     """
+    if weights not in ("best", "ema", "raw"):
+        raise ValueError(f"expected weights best, ema or raw, got {weights!r}; to compare several, use evaluate_all")
     predictor = classifier if isinstance(classifier, Predictor) else load(classifier, weights, device)
     return evaluate_all(
         [predictor], data, rotations, fill, cache, cache_folder, split, batch_size, workers, progress, note

@@ -33,8 +33,8 @@ def explain_calibration(evaluation: Evaluation) -> str:
     if not smoothing:
         return text
     target = 1 - smoothing + smoothing / len(evaluation.classes)
-    return (
-        f"{text} It was trained with label smoothing {smoothing:g}: the training target of the true class is "
-        f"{target:.3g}, not 1, so that the confidence stays near {target:.1%} where the classifier is certain. "
-        "The predicted classes are not affected."
-    )
+    text += f" It was trained with label smoothing {smoothing:g}: the target of the true class is {target:.3g}, not 1. "
+    explained = 100 * (1 - target)
+    if points > explained + 100 * _MATCHING:
+        return text + f"This explains {explained:.1f} points; the rest is uncertainty, as after a short training."
+    return text + "This keeps the confidence below 1 where every prediction is correct; the classes are not affected."

@@ -12,12 +12,12 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 _STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 66rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
 h1 { line-height: 1.2; overflow-wrap: anywhere; } h2 { margin-top: 2.5rem; } p { overflow-wrap: anywhere; }
 img { max-width: 100%; height: auto; }
-table { border-collapse: collapse; margin: 1rem 0; } th, td { padding: .3rem .8rem; border-bottom: 1px solid #ddd; }
-th { text-align: left; vertical-align: bottom; } td { text-align: right; white-space: nowrap; }
-td:first-child { text-align: left; white-space: normal; overflow-wrap: anywhere; min-width: 9rem; }
+table { border-collapse: collapse; margin: 1rem 0; } th, td { padding: .3rem .7rem; border-bottom: 1px solid #ddd; }
+th { text-align: left; vertical-align: bottom; } td { text-align: right; }
+td:first-child { text-align: left; overflow-wrap: anywhere; min-width: 9rem; }
 pre { background: #f5f5f5; padding: .8rem; overflow-x: auto; } .note { color: #666; }
 .warning { background: #fff6dd; border-left: 4px solid #e0a100; padding: .6rem .9rem; }
 .scroll { max-height: 40rem; overflow: auto; }
