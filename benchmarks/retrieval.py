@@ -91,7 +91,7 @@ def main() -> None:
         "--angles", type=float, nargs="+", default=[0.0, 15.0, 30.0, 45.0, 90.0], help="rotations of the queries"
     )
     options = parser.parse_args()
-    train, val = DataSplit(options.data, None, 0.2, 0).read()
+    train, val, _ = DataSplit(options.data, None, 0.2, 0).read()
     encoder = build_encoder(MODEL, None, None, "cpu")
     print("| pooling of the stem's tokens | same class among the 10 nearest |\n|---|---|")
     sample = np.sort(np.random.default_rng(0).choice(len(train), min(1000, len(train)), replace=False))

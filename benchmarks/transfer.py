@@ -6,20 +6,34 @@ All runs train on, and are evaluated on, the features of the frozen stem, from a
 protocols: `upright` (one plain view per image, as in the paper) and `turned` (eight views with flips, crops, colors and
 rotations). The averaged weights of the last epoch are evaluated: no choice depends on the test images. Finished runs
 stay in the output folder; run the same command again to resume. Writes results.json and results.md.
+
+The baseline `whole network, linear` is logistic regression on the 1,280 pooled features of the whole pretrained
+EfficientNet-Lite0, one pass per image, without rotation invariance of any kind: `upright` is trained on the upright
+images, `turned` on their four quarter turns. It needs no runs of the others:
+
+    python benchmarks/transfer.py aid_128.npz --output results/aid --variants "whole network, linear"
 """
 
 import argparse
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from rich.console import Console
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, GroupKFold, GroupShuffleSplit
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
+from spectral_vmamba.data.dataset import ImageDataset
+from spectral_vmamba.data.decode import normalize
+from spectral_vmamba.data.loader import eval_batches
 from spectral_vmamba.features import (
     CachedDataset,
     augmented_views,
@@ -29,9 +43,13 @@ from spectral_vmamba.features import (
     rotated_views,
 )
 from spectral_vmamba.inference import evaluate, load
+from spectral_vmamba.inference.network import default_preprocessing
 from spectral_vmamba.metrics.environment import measure_environment
 from spectral_vmamba.metrics.rotation import Sweep, collect_sweep, sweep_angles
-from spectral_vmamba.ops.turns import FILLS
+from spectral_vmamba.models import create_model
+from spectral_vmamba.models._timm import timm
+from spectral_vmamba.models.stem_weights import find_stem_weights
+from spectral_vmamba.ops.turns import FILLS, Rotation, rotate_pixels
 from spectral_vmamba.training import TerminalReporter, TrainConfig, fit, recipe
 
 PLAIN = {
@@ -53,7 +71,10 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "no RFN": {"rotations": None, "canonical_frame": False},
 }
 LINEAR = "mean pooling, linear"
-DEFAULT_VARIANTS = [name for name in VARIANTS if not name.startswith("raw")]
+WHOLE = "whole network, linear"
+NETWORK = "tf_efficientnet_lite0"  # the one that the stem of spectral_vmamba_lite is cut from
+BASELINES = (LINEAR, WHOLE)
+DEFAULT_VARIANTS = [*(name for name in VARIANTS if not name.startswith("raw")), *BASELINES]
 
 
 @dataclass(frozen=True)
@@ -103,7 +124,7 @@ def train_variant(
     seconds = time.monotonic() - start
     predictor = load(Path(config.output) / "last.safetensors", "ema")
     evaluation = evaluate(
-        predictor, rotations=options.step, fills=options.fill, workers=options.workers, cache=options.cache
+        predictor, rotations=options.step, fill=options.fill, workers=options.workers, cache_folder=options.cache
     )
     return [make_result(variant, protocol, config.seed, sweep, seconds) for sweep in evaluation.sweeps]
 
@@ -113,34 +134,79 @@ def train_linear(options: argparse.Namespace, config: TrainConfig, protocol: str
 
     Uses the stem and the views of the finished run of `config`.
     """
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.model_selection import GridSearchCV, GroupKFold
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
     start = time.monotonic()
     predictor = load(Path(config.output) / "last.safetensors", "ema")
-    train, val = config.split.read()
+    train, val, _ = config.split.read()
     store = open_store(Path(options.cache), frozen_tokenizer(predictor.model), predictor.preprocessing)
     views = augmented_views(config.augment, predictor.preprocessing, config.view_count)
     cached = cache_dataset(store, train, views, options.workers)
     inputs = np.concatenate([_pool_tokens(cached, view) for view in range(config.view_count)])
     labels = np.tile(train.labels, config.view_count)
     groups = np.tile(np.arange(len(train)), config.view_count)  # views of an image stay in one fold
+    regression = _fit_regression(inputs, labels, groups, GroupKFold(3), [0.01, 0.1, 1.0], options.workers)
+    rotations = [Rotation(angle, fill) for fill in options.fill for angle in sweep_angles(options.step)]
+    rotated = cache_dataset(store, val, rotated_views(store.preprocessing, rotations), options.workers)
+    features_at = {rotation: partial(_pool_tokens, rotated, view) for view, rotation in enumerate(rotations)}
+    return _measure_regression(options, regression, lambda r: features_at[r](), val, LINEAR, protocol, start)
+
+
+def train_whole_network(options: argparse.Namespace, config: TrainConfig, protocol: str) -> list[Result]:
+    """Logistic regression on the pooled features of the whole pretrained network, one pass per view.
+
+    A held-out fifth of the training images chooses the weight decay.
+    """
+    start = time.monotonic()
+    train, val = config.split.read()[:2]
+    network = timm.create_model(NETWORK, num_classes=0).eval()
+    weights = find_stem_weights(NETWORK, "required") or {}
+    network.load_state_dict({name: weights[name] for name in network.state_dict()})
+    preprocessing = replace(default_preprocessing(create_model(config.model), options.size), canonical=False)
+
+    def features(dataset: ImageDataset, rotation: Rotation) -> np.ndarray:
+        batches = eval_batches(dataset, preprocessing.eval_transform(), 64, options.workers)
+        with torch.inference_mode():
+            rotated = (rotate_pixels(batch.inputs, *rotation) for batch in batches)
+            images = (normalize(pixels, preprocessing.mean, preprocessing.std) for pixels in rotated)
+            return torch.cat([network(each) for each in images]).numpy()
+
+    angles = [0.0] if protocol == "upright" else [0.0, 90.0, 180.0, 270.0]
+    inputs = np.concatenate([features(train, Rotation(angle, "black")) for angle in angles])
+    labels, groups = np.tile(train.labels, len(angles)), np.tile(np.arange(len(train)), len(angles))
+    held_out = GroupShuffleSplit(1, test_size=0.2, random_state=0)
+    regression = _fit_regression(inputs, labels, groups, held_out, [1e-4, 1e-3, 1e-2, 0.1, 1.0], options.workers)
+    return _measure_regression(options, regression, lambda r: features(val, r), val, WHOLE, protocol, start)
+
+
+def _fit_regression(
+    inputs: np.ndarray, labels: np.ndarray, groups: np.ndarray, folds: Any, values: Sequence[float], workers: int
+) -> GridSearchCV:
+    """Logistic regression on standardized features. `values` are those of C; views of an image stay in one fold."""
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=500))
-    grid = {"logisticregression__C": [0.01, 0.1, 1.0]}
-    search = GridSearchCV(model, grid, cv=GroupKFold(3), n_jobs=options.workers)
-    search.fit(inputs, labels, groups=groups)
-    angles, results = sweep_angles(options.step), []
+    search = GridSearchCV(model, {"logisticregression__C": list(values)}, cv=folds, n_jobs=workers or 1)
+    return search.fit(inputs, labels, groups=groups)
+
+
+def _measure_regression(
+    options: argparse.Namespace,
+    regression: GridSearchCV,
+    features_at: Callable[[Rotation], np.ndarray],
+    dataset: ImageDataset,
+    variant: str,
+    protocol: str,
+    start: float,
+) -> list[Result]:
+    """Return one result for each fill. There is no randomness, and no seed other than that of the split."""
+    angles, labels = sweep_angles(options.step), torch.from_numpy(dataset.labels)
+    classes = torch.from_numpy(regression.classes_)
+    results = []
     for fill in options.fill:
-        rotated = cache_dataset(store, val, rotated_views(store.preprocessing, angles, fill), options.workers)
-        probabilities = {
-            angle: torch.from_numpy(search.predict_proba(_pool_tokens(rotated, view)))
-            for view, angle in enumerate(angles)
-        }
-        answers = [(probabilities.__getitem__, torch.from_numpy(val.labels))]
-        sweep = collect_sweep(LINEAR, answers, angles, fill)
-        results.append(make_result(LINEAR, protocol, config.seed, sweep, time.monotonic() - start))
+        probabilities = {}
+        for angle in angles:
+            of_seen_classes = torch.from_numpy(regression.predict_proba(features_at(Rotation(angle, fill))))
+            probabilities[angle] = torch.zeros(len(labels), len(dataset.classes)).to(of_seen_classes)
+            probabilities[angle][:, classes] = of_seen_classes
+        sweep = collect_sweep(variant, [(probabilities.__getitem__, labels)], angles, fill)
+        results.append(make_result(variant, protocol, options.seeds[0], sweep, time.monotonic() - start))
     return results
 
 
@@ -196,7 +262,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--output", default="benchmarks/results/transfer", help="folder for runs and results")
     parser.add_argument("--cache", default="benchmarks/results/cache", help="folder of the feature cache")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
-    parser.add_argument("--variants", nargs="+", choices=[*VARIANTS, LINEAR], default=[*DEFAULT_VARIANTS, LINEAR])
+    parser.add_argument("--variants", nargs="+", choices=[*VARIANTS, *BASELINES], default=DEFAULT_VARIANTS)
     parser.add_argument("--protocols", nargs="+", choices=["upright", "turned"], default=["upright", "turned"])
     parser.add_argument(
         "--fill", nargs="+", choices=FILLS, default=["black"], help="corners of rotated images; a disk has no corners"
@@ -220,14 +286,15 @@ def main() -> None:
         (variant, protocol, seed)
         for protocol in options.protocols
         for variant in options.variants
-        for seed in (options.seeds if variant != LINEAR else options.seeds[:1])  # the regression has no randomness
+        for seed in (options.seeds if variant in VARIANTS else options.seeds[:1])  # regression has no randomness
     ]
     for variant, protocol, seed in runs:
         if (variant, protocol, seed) in finished:
             continue
         console.rule(f"{variant}, {protocol}, seed {seed}")
-        if variant == LINEAR:
-            added = train_linear(options, make_config(options, "spectral", protocol, seed), protocol)
+        if variant in BASELINES:
+            train = train_linear if variant == LINEAR else train_whole_network
+            added = train(options, make_config(options, "spectral", protocol, seed), protocol)
         else:
             config = make_config(options, variant, protocol, seed)
             added = train_variant(options, config, variant, protocol, console)

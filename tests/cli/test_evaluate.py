@@ -2,31 +2,33 @@
 
 import json
 
-from PIL import Image
-
 from spectral_vmamba.cli import main
 
 
-def test_tables_numbers_and_a_plot(run_folder, digit_folders, tmp_path, capsys):
+def test_tables_numbers_and_a_report(run_folder, digit_folders, tmp_path, capsys):
     options = ["--data", str(digit_folders), "--rotations", "90", "--fill", "black", "disk", "-o", str(tmp_path)]
-    assert main(["evaluate", str(run_folder), *options]) == 0
+    assert main(["evaluate", str(run_folder), "--weights", "all", *options]) == 0
     out = capsys.readouterr().out
-    for fact in ("top-1", "calibration error", "averaged", "raw", "disk", "0/0/0"):
+    for fact in ("top-1", "calibration error", "averaged", "raw", "disk", "0/0/0", "Mean confidence"):
         assert fact in out
-    assert f"wrote {tmp_path / 'evaluation.json'}, {tmp_path / 'rotations.png'}" in out
+    assert "These images selected the best epoch; use --test-fraction when training for an untouched test set." in out
+    assert f"wrote {tmp_path / 'report.html'}, evaluation.json, images.csv, classes.csv, angles.csv" in out
     averaged, raw = json.loads((tmp_path / "evaluation.json").read_text())
     assert averaged["scores"]["images"] == 40, "of the training data, only the validation images are evaluated"
     assert [sweep["fill"] for sweep in averaged["sweeps"]] == ["black", "disk"]
     assert averaged["sweeps"][0]["points"][1]["angle"] == 90
     assert averaged["name"] != raw["name"]
-    assert Image.open(tmp_path / "rotations.png").size[0] > 500
+    page = (tmp_path / "report.html").read_text()
+    command = f"evaluate {run_folder} --data {digit_folders} --weights all --rotations 90 --fill black disk --output"
+    assert f"<pre>spectral-vmamba {command} {tmp_path}</pre>" in page
+    assert averaged["mistakes"][0]["name"] in page
 
 
 def test_a_run_is_evaluated_from_another_folder(run_folder, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert main(["evaluate", str(run_folder), "--weights", "best"]) == 0
+    assert main(["evaluate", str(run_folder), "--no-cache", "--split", "val"]) == 0
     out = capsys.readouterr().out
-    assert "evaluated on the validation" in out
+    assert "evaluated on validation images (these images selected the best epoch) of " in out
     assert "best weights (spectral_vmamba_nano)" in out
 
 

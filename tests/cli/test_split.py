@@ -3,6 +3,7 @@
 import csv
 
 from spectral_vmamba.cli import main
+from spectral_vmamba.data.readers.folder import read_csv
 
 
 def test_fixed_numbers_per_class(digit_folders, tmp_path, capsys):
@@ -15,6 +16,16 @@ def test_fixed_numbers_per_class(digit_folders, tmp_path, capsys):
     assert sum(row["split"] == "train" for row in rows) == 100
     assert all((tmp_path / row["path"]).exists() for row in rows)
     assert {row["label"] for row in rows} == {f"digit {i}" for i in range(10)}
+
+
+def test_test_images(digit_folders, tmp_path, capsys):
+    table = tmp_path / "t.csv"
+    options = ["--val-fraction", "0.2", "--test-fraction", "0.1", "--output", str(table)]
+    assert main(["split", str(digit_folders), *options]) == 0
+    assert "140 training and 40 validation and 20 test images, 10 classes" in capsys.readouterr().out
+    assert [len(part) for part in read_csv(table).values()] == [140, 40, 20]
+    assert main(["split", str(digit_folders), *options, "--overwrite", "--val-per-class", "2"]) == 1
+    assert "--test-fraction requires --val-fraction, not --val-per-class" in capsys.readouterr().err
 
 
 def test_an_existing_table_is_not_replaced_by_accident(digit_folders, tmp_path, capsys):

@@ -33,6 +33,7 @@ def test_train_prints_the_next_command_and_resumes(digit_folders, tmp_path, caps
     ):
         assert fact in out
     assert "best validation accuracy: " in out
+    assert "The same validation images selected this epoch; use --test-fraction for an untouched test set." in out
     assert main(arguments) == 1
     assert "already contains a run" in capsys.readouterr().err
     assert main([*arguments, "--resume"]) == 0

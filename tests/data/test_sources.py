@@ -7,6 +7,7 @@ from spectral_vmamba.data.dataset import UNLABELED
 from spectral_vmamba.data.sources import (
     DataSplit,
     absolute_path,
+    read_evaluation_part,
     read_images,
     read_named_images,
     read_source,
@@ -15,25 +16,61 @@ from spectral_vmamba.data.sources import (
 from tests.support.image_folders import gray_image, write_class_folders
 
 
-def read_split(data, val_data=None, val_fraction=0.2, seed=0):
-    return DataSplit(str(data), val_data and str(val_data), val_fraction, seed).read()
+def read_split(data, val_data=None, val_fraction=0.2, seed=0, test_fraction=0.0):
+    return DataSplit(str(data), val_data and str(val_data), val_fraction, seed, test_fraction).read()
 
 
 def test_class_folders_are_split_by_a_seeded_fraction(tmp_path):
     write_class_folders(tmp_path, {"cat": 10, "dog": 5})
-    train, val = read_split(tmp_path, seed=1)
+    train, val, test = read_split(tmp_path, seed=1)
+    assert test is None
     assert train.classes == val.classes == ("cat", "dog")
     assert np.bincount(train.labels).tolist() == [8, 4]
     assert np.bincount(val.labels).tolist() == [2, 1]
     assert not set(train.names) & set(val.names)
-    again, _ = read_split(tmp_path, seed=1)
-    other, _ = read_split(tmp_path, seed=2)
+    again, other = (read_split(tmp_path, seed=seed).train for seed in (1, 2))
     assert again.names == train.names != other.names
+
+
+def test_test_images_are_in_no_other_part_and_leave_the_validation_images_as_they_are(tmp_path):
+    write_class_folders(tmp_path, {"cat": 10, "dog": 20})
+    train, val, test = read_split(tmp_path, test_fraction=0.3)
+    assert test is not None
+    assert [np.bincount(part.labels).tolist() for part in (train, val, test)] == [[5, 10], [2, 4], [3, 6]]
+    assert len({*train.names, *val.names, *test.names}) == 30
+    assert val.names == read_split(tmp_path).val.names
+
+
+def test_test_images_are_taken_from_the_training_part_where_the_source_has_only_a_validation_part(tmp_path):
+    write_class_folders(tmp_path / "train", {"a": 10, "b": 10})
+    write_class_folders(tmp_path / "val", {"a": 1, "b": 1})
+    train, val, test = read_split(tmp_path, test_fraction=0.2)
+    assert test is not None
+    assert (len(train), len(val), len(test)) == (16, 2, 4)
+    assert not {*train.names} & {*test.names}
+    write_class_folders(tmp_path / "other", {"a": 3})
+    train, val, test = read_split(tmp_path, tmp_path / "other", test_fraction=0.2)
+    assert test is not None
+    assert (len(train), len(val), len(test)) == (16, 3, 4)
+
+
+def test_a_test_folder_next_to_train_and_val_is_held_out(tmp_path):
+    for part, count in (("train", 4), ("val", 2), ("test", 3)):
+        write_class_folders(tmp_path / part, {"a": count, "b": count})
+    assert [len(part) for part in read_split(tmp_path)] == [8, 4, 6]
+    assert [len(read_evaluation_part(str(tmp_path), part)) for part in (None, "val", "test")] == [6, 4, 6]
+    with pytest.raises(ValueError, match=r"has test images of its own; expected test_fraction 0, got 0\.1"):
+        read_split(tmp_path, test_fraction=0.1)
+    (tmp_path / "val").rename(tmp_path / "unused")
+    train, val, test = read_split(tmp_path)
+    assert (len(train), len(val), test) == (8, 6, None)
+    with pytest.raises(ValueError, match="has no part test; it has train, val"):
+        read_evaluation_part(str(tmp_path), "test")
 
 
 def test_images_of_a_split_open_by_index(tmp_path):
     write_class_folders(tmp_path, {"a": 3, "b": 3}, first_shade=40)
-    train, _ = read_split(tmp_path, val_fraction=0.4)
+    train = read_split(tmp_path, val_fraction=0.4).train
     for i, name in enumerate(train.names):
         assert np.asarray(train.open(i)).mean() == 40 + int(name[2])
 
@@ -41,7 +78,7 @@ def test_images_of_a_split_open_by_index(tmp_path):
 def test_validation_images_from_another_source(tmp_path):
     write_class_folders(tmp_path / "one", {"a": 2, "b": 2})
     write_class_folders(tmp_path / "two", {"b": 3})
-    train, val = read_split(tmp_path / "one", tmp_path / "two")
+    train, val, _ = read_split(tmp_path / "one", tmp_path / "two")
     assert len(train) == 4
     assert val.labels.tolist() == [1, 1, 1]
     assert len(read_validation_part(str(tmp_path / "one"))) == 4

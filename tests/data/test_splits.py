@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from spectral_vmamba.data.readers.npz import dataset_from_arrays
-from spectral_vmamba.data.splits import split_counts, split_fraction
+from spectral_vmamba.data.splits import split_counts, split_fraction, split_fractions
 
 
 def blank_images(labels: np.ndarray):
@@ -33,10 +33,20 @@ def test_a_fraction_of_every_class():
     assert np.bincount(train.labels).tolist() == [8, 3]
     assert np.bincount(val.labels).tolist() == [2, 1]
     for fraction in (0, 1, -0.1):
-        with pytest.raises(ValueError, match="fraction between 0 and 1"):
+        with pytest.raises(ValueError, match="fractions between 0 and 1"):
             split_fraction(blank_images(np.array([0, 0])), fraction, seed=0)
 
 
 def test_a_class_of_one_image_cannot_be_split():
     with pytest.raises(ValueError, match="at least 2 images of every class to split, got 1 of 1"):
         split_fraction(blank_images(np.array([0, 0, 1])), 0.5, 0)
+
+
+def test_a_class_of_two_images_cannot_be_split_into_three_parts():
+    train, val, test = split_fractions(blank_images(np.array([0, 0, 0, 1, 1, 1])), 0.1, 0.1, 0)
+    assert test is not None
+    assert len(train) == len(val) == len(test) == 2
+    with pytest.raises(ValueError, match="at least 3 images of every class to split, got 2 of 1"):
+        split_fractions(blank_images(np.array([0, 0, 0, 1, 1])), 0.1, 0.1, 0)
+    with pytest.raises(ValueError, match=r"a sum below 1, got 0\.5, 0\.5"):
+        split_fractions(blank_images(np.array([0, 0, 0])), 0.5, 0.5, 0)

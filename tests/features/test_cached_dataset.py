@@ -6,12 +6,13 @@ import torch
 
 from spectral_vmamba.data.unreadable import ReadError
 from spectral_vmamba.features import CachedDataset, ViewRequest, cache_dataset, fill, rotated_views
+from spectral_vmamba.ops.turns import Rotation
 from tests.support.caches import open_lite_store
 from tests.support.storages import make_unreadable
 
 
 def test_batches_of_one_view_in_order(model, dataset, preprocessing, tmp_path):
-    views = rotated_views(preprocessing, (0.0, 30.0), "black")
+    views = rotated_views(preprocessing, [Rotation(angle, "black") for angle in (0.0, 30.0)])
     cached = cache_dataset(open_lite_store(tmp_path, model), dataset.subset(np.arange(10)), views, 0)
     batches = list(cached.batches(4, view=1))
     assert [batch.indices for batch in batches] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]

@@ -10,6 +10,7 @@ import torch
 from spectral_vmamba.data.decode import normalize
 from spectral_vmamba.features import default_cache_folder, frozen_tokenizer, rotated_views
 from spectral_vmamba.inference.network import build_classifier, default_preprocessing
+from spectral_vmamba.ops.turns import Rotation
 from tests.support.caches import SIZE, cache_rows, lite_model, open_lite_store
 from tests.support.runs import NoteReporter
 
@@ -19,10 +20,10 @@ def test_tokens_equal_those_of_the_tokenizer(dataset, tmp_path, traversal):
     model = lite_model(traversal=traversal, domain="disk")
     preprocessing = default_preprocessing(model, SIZE)
     store = open_lite_store(tmp_path, model, precision="float32")
-    views = rotated_views(preprocessing, (0.0, 30.0), "black")
+    views = rotated_views(preprocessing, [Rotation(angle, "black") for angle in (0.0, 30.0)])
     some = dataset.subset(np.arange(16))
     rows, _ = cache_rows(store, some, views)
-    pixels = torch.stack([views.render(some.open(i), b"", n) for i in range(16) for n in range(2)])
+    pixels = torch.stack([view for i in range(16) for view in views.render(some.open(i), b"", range(2))])
     with torch.no_grad():
         expected = model.tokenizer(normalize(pixels, preprocessing.mean, preprocessing.std))
     tokens = store.tokens(rows)

@@ -17,6 +17,7 @@ from spectral_vmamba.data.readers.npz import read_npz
 from spectral_vmamba.features import ViewRequest, augmented_views, cache_dataset, fill, rotated_views
 from spectral_vmamba.features.fill import FeatureComputer
 from spectral_vmamba.inference.network import default_preprocessing
+from spectral_vmamba.ops.turns import Rotation
 from spectral_vmamba.utils.interruption import Interrupted
 from tests.support.caches import ROTATED, cache_rows, lite_model, open_lite_store
 from tests.support.disks import fill_disk, small_disk
@@ -84,7 +85,7 @@ def test_features_of_an_image_that_changes_are_stored_under_the_content_they_sho
     first = ChangingStorage([]).content(0)
     assert request.digests == [digest_content(first)]
     compute = FeatureComputer(model.tokenizer, store.preprocessing)
-    expected = compute(view.render(one.storage.decode(0, first), b"", 0)[None])
+    expected = compute(view.render(one.storage.decode(0, first), b"", [0])[0][None])
     (block,) = store.features.values()
     assert block["features"].equal(expected)
 
@@ -119,13 +120,13 @@ def test_an_image_that_occurs_twice_is_computed_once(model, dataset, view, tmp_p
 
 
 def test_more_views_than_fit_into_one_pass_of_the_stem(model, dataset, preprocessing, tmp_path):
-    views = rotated_views(preprocessing, [float(angle) for angle in range(35)], "black")
+    views = rotated_views(preprocessing, [Rotation(float(angle), "black") for angle in range(35)])
     store = open_lite_store(tmp_path, model, precision="float32")
     rows, computed = cache_rows(store, dataset.subset(np.arange(2)), views)
     assert computed == 70
     assert sorted(rows) == list(range(70))
     compute = FeatureComputer(model.tokenizer, preprocessing)
-    expected = compute(views.render(dataset.open(1), b"", 34)[None])
+    expected = compute(views.render(dataset.open(1), b"", [34])[0][None])
     assert store.tokens(rows[-1:]).x.equal(expected)
 
 

@@ -1,5 +1,6 @@
 """Scores and rotation sweeps of trained classifiers."""
 
+from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
@@ -9,10 +10,13 @@ import torch
 from spectral_vmamba.data.dataset import UNLABELED
 from spectral_vmamba.data.readers.digits import read_digits
 from spectral_vmamba.data.unreadable import ReadError
-from spectral_vmamba.inference import evaluate, load_timm
+from spectral_vmamba.inference import evaluate, load, load_timm
+from spectral_vmamba.inference.evaluate import SELECTED_THE_EPOCH, evaluation_images
 from spectral_vmamba.metrics.rotation import measure_sweep
 from spectral_vmamba.ops.turns import rotate_pixels
-from tests.support.runs import VAL
+from spectral_vmamba.training import SilentReporter, fit
+from tests.support.image_folders import write_noise
+from tests.support.runs import VAL, digits_config
 from tests.support.storages import make_unreadable
 
 
@@ -26,19 +30,88 @@ def test_the_validation_accuracy_is_that_of_training(run):
 def test_the_data_of_the_run_means_its_validation_part(run, predictor):
     split = predictor.header.split
     evaluation = evaluate(predictor, split.data)
-    assert (evaluation.scores.images, evaluation.data) == (VAL, f"the validation part of {split.data}")
+    description = f"validation images (these images selected the best epoch) of {split.data}"
+    assert (evaluation.scores.images, evaluation.data) == (VAL, description)
     assert evaluation.scores.top1 == run.best["top1"]
+
+
+def test_a_run_with_test_images_is_measured_on_them(tmp_path):
+    """Neither training nor validation has seen them: unreadable test images are not noticed until then."""
+    write_noise(tmp_path / "data", count=12)
+    config = digits_config(tmp_path / "run", data=str(tmp_path / "data"), test_fraction=0.25, epochs=1, batch_size=8)
+    _, val, test = config.split.read()
+    for name in test.names:
+        (tmp_path / "data" / name).write_bytes(b"x" * (tmp_path / "data" / name).stat().st_size)
+    run = fit(config, reporter=SilentReporter())
+    assert run.test_images == 6
+    predictor = load(run.folder)
+    images, description = evaluation_images(predictor, None)
+    assert (images.names, description) == (test.names, f"test images (held out) of {tmp_path / 'data'}")
+    images, description = evaluation_images(predictor, None, "val")
+    assert images.names == val.names
+    assert SELECTED_THE_EPOCH in description
+    (tmp_path / "data" / val.names[0]).unlink()
+    _, description = evaluation_images(predictor, None)
+    assert "the data changed since training, so that some may be training images" in description
+
+
+def test_a_run_without_test_images_says_so(predictor):
+    with pytest.raises(ValueError, match=r"held out no test images of .*; use test_fraction when training"):
+        evaluation_images(predictor, None, "test")
 
 
 def test_quarter_turns_change_nothing(predictor):
     """0 flips and the same bits, after training."""
-    evaluation = evaluate(predictor, rotations=45, fills=("black", "reflect", "disk"))
+    evaluation = evaluate(predictor, rotations=45, fill=("black", "reflect", "disk"))
     assert [sweep.fill for sweep in evaluation.sweeps] == ["black", "reflect", "disk"]
     for sweep in evaluation.sweeps:
         assert [point.angle for point in sweep.points] == [0, 45, 90, 135, 180, 225, 270, 315]
         assert [point.flips for point in sweep.quarters] == [0, 0, 0]
         assert [point.max_change for point in sweep.quarters] == [0, 0, 0]
         assert {point.accuracy for point in sweep.quarters} == {sweep.upright.accuracy}
+
+
+def test_a_frame_that_is_wrong_is_noticed(predictor, monkeypatch):
+    """Sharing compares the framed images; it does not assume that the frame is right."""
+    monkeypatch.setattr("spectral_vmamba.models.framing.canonical_frame", lambda images: (images, None))
+    model = replace_tokenizer_rotations(predictor.model)
+    (sweep,) = evaluate(replace(predictor, model=model), rotations=90, batch_size=40).sweeps
+    assert min(point.max_change for point in sweep.quarters) > 0
+
+
+def replace_tokenizer_rotations(model):
+    """The same network without RFN, which alone would make it invariant to quarter turns."""
+    model = deepcopy(model)
+    model.tokenizer.rfn.rotations = None
+    return model
+
+
+def test_the_images_that_selected_the_epoch_are_named(run, predictor):
+    assert evaluate(run.folder).selected_epoch
+    assert evaluate(run.folder, split="val").selected_epoch
+    assert not evaluate(run.folder, read_digits().subset(np.arange(4))).selected_epoch
+    with pytest.raises(ValueError, match="held out no test images"):
+        evaluate(run.folder, split="test")
+
+
+def test_one_set_of_weights_at_a_time(run):
+    with pytest.raises(ValueError, match="expected weights best, ema or raw, got 'all'; to compare several"):
+        evaluate(run.folder, weights="all")
+    averaged = evaluate(run.folder, weights="ema")
+    assert averaged.scores.top1 == run.history[run.best["epoch"] - 1].ema
+
+
+def test_predictions_are_those_of_the_predictor(predictor):
+    images = read_digits().subset(np.arange(300, 330))
+    evaluation = evaluate(predictor, images)
+    expected = predictor.predict([images.open(i) for i in range(30)], top=1)
+    predicted = [predictor.classes[each.predicted] for each in evaluation.predictions]
+    assert predicted == [each.label for each in expected]
+    assert evaluation.mean_confidence == pytest.approx(np.mean([each.probabilities[0] for each in expected]), rel=1e-6)
+    wrong = [each for each in evaluation.predictions if each.label != each.predicted]
+    assert sorted(evaluation.mistakes, key=lambda each: each.index) == wrong
+    confidences = [each.probability for each in evaluation.mistakes]
+    assert confidences == sorted(confidences, reverse=True)
 
 
 def test_a_sweep_is_predictions_of_rotated_pixels(predictor):

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from spectral_vmamba.metrics.classification import measure_scores, top_k_accuracy
+from spectral_vmamba.metrics.classification import ClassScores, measure_classes, measure_scores, top_k_accuracy
 
 
 def test_scores_by_hand():
@@ -28,3 +28,12 @@ def test_scores_by_hand():
 def test_top_k_counts_the_k_most_likely_classes():
     logits = torch.tensor([[3.0, 2, 1], [3.0, 2, 1], [3.0, 2, 1]])
     assert [top_k_accuracy(logits, torch.tensor([0, 1, 2]), k) for k in (1, 2, 3, 9)] == [1 / 3, 2 / 3, 1, 1]
+
+
+def test_class_scores_by_hand():
+    """Class 0: 3 images, 2 found. Class 1 has images but is never predicted. Class 2 is only predicted."""
+    first, second, third = measure_classes([[2, 0, 1], [2, 0, 0], [0, 0, 0]])
+    assert first == ClassScores(images=3, predicted=4, correct=2)
+    assert (first.precision, first.recall, first.f1) == (0.5, 2 / 3, 4 / 7)
+    assert (second.precision, second.recall, second.f1) == (None, 0.0, 0.0)
+    assert (third.precision, third.recall, third.f1) == (0.0, None, 0.0)

@@ -61,8 +61,8 @@ def test_a_sweep_by_hand():
     batches = [(pixels[:1], labels[:1]), (pixels[1:], labels[1:])]
     sweep = measure_sweep("top row", lambda images: TopRow()(images), batches, [0.0, 270.0, 180.0])
     upright, three_quarters, half = sweep.points
-    assert upright == AngleScores(0.0, images=2, correct=1, agreeing=2, max_change=0.0)
-    assert three_quarters == AngleScores(270.0, images=2, correct=1, agreeing=0, max_change=6.0)
+    assert upright == AngleScores(0.0, images=2, correct=1, agreeing=2, max_change=0.0, correct_per_class=(1, 0))
+    assert three_quarters == AngleScores(270.0, 2, correct=1, agreeing=0, max_change=6.0, correct_per_class=(0, 1))
     assert (half.images, half.max_change) == (2, 4.0)
     assert (sweep.name, sweep.fill) == ("top row", "black")
 

@@ -30,7 +30,8 @@ def test_the_folder_contains_everything_about_the_run(run):
     assert header.classes == tuple("0123456789")
     assert header.versions["torch"] == torch.__version__
     assert header.best_weights == run.best["weights"]
-    assert header.training["fingerprints"]["train"] != header.training["fingerprints"]["val"]
+    assert header.fingerprints["train"] != header.fingerprints["val"]
+    assert header.fingerprints.keys() == {"train", "val"}
     assert from_dict(TrainConfig, header.training["config"]).epochs == 8
     assert header.split.data.endswith("few_digits.npz")
     assert yaml.safe_load((run.folder / "config.yaml").read_text())["batch_size"] == 32

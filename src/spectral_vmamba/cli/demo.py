@@ -97,7 +97,7 @@ def _train_and_measure(label: str, config: Namespace, folder: Path, console: Con
     # The averaged weights of the last epoch: the images that are measured do not select the weights.
     predictor = replace(load(run / "last.safetensors", "ema"), name=label)
     with progress_bars(console) as progress:
-        evaluation = evaluate(predictor, rotations=config.step, fills=("black", "disk"), progress=progress)
+        evaluation = evaluate(predictor, rotations=config.step, fill=("black", "disk"), progress=progress)
         certificate = certify(predictor, progress=progress, levels=("tensor", "no-frame"))
     curve = LearningCurve([each.loss for each in result.history], [each.better_weights()[1] for each in result.history])
     return MeasuredClassifier(label, predictor.classes, curve, evaluation.scores, evaluation.sweeps, certificate)

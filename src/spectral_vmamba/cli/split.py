@@ -1,4 +1,4 @@
-"""Split a folder of labeled images into training and validation images."""
+"""Split a folder of labeled images into training, validation and test images."""
 
 import csv
 import os
@@ -10,7 +10,7 @@ from rich.console import Console
 from spectral_vmamba.cli.console import print_line
 from spectral_vmamba.cli.options import CommandParser
 from spectral_vmamba.data.readers.folder import read_folder
-from spectral_vmamba.data.splits import split_counts, split_fraction
+from spectral_vmamba.data.splits import SplitImages, split_counts, split_fraction, split_fractions
 
 _DESCRIPTION = f"""{__doc__}
 
@@ -40,6 +40,9 @@ def parser() -> CommandParser:
         default=0.2,
         help="fraction of each class for validation; ignored with --val-per-class",
     )
+    parser.add_argument(
+        "--test-fraction", type=float, default=0.0, help="fraction of each class for a final test; defaults to none"
+    )
     parser.add_argument("--seed", type=int, default=0, help="seed of the shuffle")
     parser.add_argument("--overwrite", action="store_true", help="replace an existing table")
     return parser
@@ -57,20 +60,28 @@ def run(config: Namespace) -> int:
     if config.val_per_class is None:
         if config.train_per_class is not None:
             raise ValueError("--train-per-class requires --val-per-class")
-        parts = split_fraction(images, config.val_fraction, config.seed)
+        if config.test_fraction:
+            parts = split_fractions(images, config.val_fraction, config.test_fraction, config.seed)
+        else:
+            parts = SplitImages(*split_fraction(images, config.val_fraction, config.seed))
+    elif config.test_fraction:
+        raise ValueError("--test-fraction requires --val-fraction, not --val-per-class")
     else:
-        parts = split_counts(images, config.train_per_class, config.val_per_class, config.seed)
+        parts = SplitImages(*split_counts(images, config.train_per_class, config.val_per_class, config.seed))
     table.parent.mkdir(parents=True, exist_ok=True)
     with table.open("w", newline="", encoding="utf-8") as stream:
         writer = csv.writer(stream)
         writer.writerow(["path", "label", "split"])
-        for name, part in zip(("train", "val"), parts, strict=True):
+        for name, part in parts._asdict().items():
+            if part is None:
+                continue
             for path, label in zip(part.names, part.labels, strict=True):
                 writer.writerow([os.path.relpath(folder / path, table.parent), part.classes[label], name])
-    train, val = parts
+    train, val, test = parts
+    held_out = f" and {len(test):,} test" if test is not None else ""
     print_line(
         Console(),
-        f"wrote {table}: {len(train):,} training and {len(val):,} validation images, {len(images.classes)} classes, "
-        f"seed {config.seed}",
+        f"wrote {table}: {len(train):,} training and {len(val):,} validation{held_out} images, "
+        f"{len(images.classes)} classes, seed {config.seed}",
     )
     return 0

@@ -40,9 +40,11 @@ def run(config: Namespace) -> int:
     result = fit(parse_settings(TrainConfig, config), resume=config.resume, reporter=TerminalReporter(console))
     best = result.best
     weights = {"ema": "averaged weights", "raw": "weights"}[best["weights"]]
+    test = f"{result.test_images:,} test images were held out; evaluate uses them"
     print_line(
         console,
-        f"best validation accuracy: {best['top1']:.2%}, {weights} of epoch {best['epoch']}\n"
+        f"best validation accuracy: {best['top1']:.2%}, {weights} of epoch {best['epoch']}. The same validation images "
+        f"selected this epoch; {test if result.test_images else 'use --test-fraction for an untouched test set'}.\n"
         f"wrote {result.folder / 'best.safetensors'}; evaluate it with\n"
         f"  spectral-vmamba evaluate {result.folder} --rotations 15",
     )

@@ -1,9 +1,10 @@
-"""From the name of a source (folder, table, pack, dataset) to images for training, validation or embedding."""
+"""From the name of a source (folder, table, pack, dataset) to images for training, validation, test or embedding."""
 
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from spectral_vmamba.data.dataset import ImageDataset, concatenate
 from spectral_vmamba.data.find import find_images
@@ -18,34 +19,48 @@ from spectral_vmamba.data.readers.folder import (
 from spectral_vmamba.data.readers.npz import read_npz
 from spectral_vmamba.data.readers.timm_datasets import PREFIXES, read_timm_dataset
 from spectral_vmamba.data.readers.webdataset import read_shards
-from spectral_vmamba.data.splits import split_fraction
+from spectral_vmamba.data.splits import SplitImages, split_fraction, split_fractions
+
+Part = Literal["val", "test"]
 
 
 @dataclass(frozen=True)
 class DataSplit:
-    """How a run divides its data: what is needed to find the same validation images again."""
+    """How a run divides its data: what is needed to find the same validation and test images again."""
 
     data: str
     val_data: str | None
     val_fraction: float
     seed: int
+    test_fraction: float = 0.0
 
-    def read(self) -> tuple[ImageDataset, ImageDataset]:
-        """Training and validation images: the two parts of `data`; or `val_data` as the second; or a seeded fraction of
-        every class."""
+    def read(self) -> SplitImages:
+        """The parts of `data`. Validation images are those of `val_data` if it is given; parts that the data does not
+        have are seeded fractions of every class. There are test images only in the data, or with a `test_fraction`."""
         splits = read_source(self.data)
+        test = splits.get("test")
+        if test is not None and self.test_fraction:
+            raise ValueError(
+                f"{self.data} has test images of its own; expected test_fraction 0, got {self.test_fraction}"
+            )
+        if "all" in splits and self.val_data is None:
+            if self.test_fraction:
+                return split_fractions(splits["all"], self.val_fraction, self.test_fraction, self.seed)
+            return SplitImages(*split_fraction(splits["all"], self.val_fraction, self.seed))
+        train = splits.get("train", splits.get("all"))
+        assert train is not None
         if self.val_data is not None:
-            train = splits.get("train", splits.get("all"))
-            assert train is not None
             context = f"{self.val_data} does not match {self.data}"
-            return train, read_validation_part(self.val_data).with_classes(train.classes, context)
-        if "all" in splits:
-            return split_fraction(splits["all"], self.val_fraction, self.seed)
-        return splits["train"], splits["val"]
+            val = read_validation_part(self.val_data).with_classes(train.classes, context)
+        else:
+            val = splits["val"]
+        if self.test_fraction:
+            train, test = split_fraction(train, self.test_fraction, self.seed)
+        return SplitImages(train, val, test)
 
 
 def read_source(source: str) -> dict[str, ImageDataset]:
-    """{"train": …, "val": …} where the source has the two, else {"all": …}."""
+    """{"train": …, "val": …} where the source has the two, with "test": … where it has all three, else {"all": …}."""
     if source == "digits":
         return {"all": read_digits()}
     if source.startswith("wds/"):
@@ -71,6 +86,15 @@ def read_validation_part(source: str) -> ImageDataset:
     """The validation part of a source, or all of it where it has no parts."""
     splits = read_source(source)
     return splits["val"] if "val" in splits else splits["all"]
+
+
+def read_evaluation_part(source: str, part: Part | None) -> ImageDataset:
+    """The validation or test part of a source; for None the test part where it has one, else as
+    `read_validation_part`."""
+    splits = read_source(source)
+    if part is not None and part not in splits:
+        raise ValueError(f"{source} has no part {part}; it has {', '.join(splits)}")
+    return next(splits[name] for name in ((part,) if part else ("test", "val", "all")) if name in splits)
 
 
 def read_images(source: str) -> ImageDataset:

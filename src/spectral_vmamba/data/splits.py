@@ -1,6 +1,7 @@
-"""Divide a dataset into training and validation images, reproducibly."""
+"""Divide a dataset into training, validation and test images, reproducibly."""
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Int
@@ -9,17 +10,24 @@ from spectral_vmamba.data.dataset import ImageDataset
 from spectral_vmamba.data.seeding import SPLIT
 
 
-def split_fraction(dataset: ImageDataset, val_fraction: float, seed: int) -> tuple[ImageDataset, ImageDataset]:
-    """Hold out the same fraction of every class for validation, at least one image of each."""
-    if not 0 < val_fraction < 1:
-        raise ValueError(f"expected a validation fraction between 0 and 1, got {val_fraction}")
-    class_sizes = _count_by_class(dataset)
-    counts = {label: (None, max(round(val_fraction * size), 1)) for label, size in class_sizes.items()}
-    train, val = _draw(dataset, counts, seed)
-    if len(np.unique(dataset.labels[train])) < len(counts):
-        single = [dataset.classes[label] for label, size in class_sizes.items() if size < 2]
-        raise ValueError(f"expected at least 2 images of every class to split, got 1 of {', '.join(single)}")
-    return dataset.subset(train), dataset.subset(val)
+class SplitImages(NamedTuple):
+    """Validation images choose the best epoch; test images, if there are any, choose nothing."""
+
+    train: ImageDataset
+    val: ImageDataset
+    test: ImageDataset | None = None
+
+
+def split_fraction(dataset: ImageDataset, fraction: float, seed: int) -> tuple[ImageDataset, ImageDataset]:
+    """Hold out the same fraction of every class, at least one image of each; returns the rest and the held-out part."""
+    rest, (held_out,) = _hold_out(dataset, (fraction,), seed)
+    return rest, held_out
+
+
+def split_fractions(dataset: ImageDataset, val_fraction: float, test_fraction: float, seed: int) -> SplitImages:
+    """Hold out validation and test images of every class. The validation images are those of `split_fraction`."""
+    train, (val, test) = _hold_out(dataset, (val_fraction, test_fraction), seed)
+    return SplitImages(train, val, test)
 
 
 def split_counts(
@@ -48,15 +56,34 @@ def _count_by_class(dataset: ImageDataset) -> dict[int, int]:
     return dict(zip(labels.tolist(), counts.tolist(), strict=True))
 
 
+def _hold_out(
+    dataset: ImageDataset, fractions: tuple[float, ...], seed: int
+) -> tuple[ImageDataset, list[ImageDataset]]:
+    if not all(0 < fraction < 1 for fraction in fractions) or sum(fractions) >= 1:
+        raise ValueError(f"expected fractions between 0 and 1 with a sum below 1, got {', '.join(map(str, fractions))}")
+    class_sizes = _count_by_class(dataset)
+    counts = {
+        label: (None, *(max(round(fraction * size), 1) for fraction in fractions))
+        for label, size in class_sizes.items()
+    }
+    train, *held_out = _draw(dataset, counts, seed)
+    if len(np.unique(dataset.labels[train])) < len(counts):
+        remaining = set(dataset.labels[train].tolist())
+        small = [(dataset.classes[label], size) for label, size in class_sizes.items() if label not in remaining]
+        sizes = ", ".join(f"{size} of {name}" for name, size in small)
+        raise ValueError(f"expected at least {len(fractions) + 1} images of every class to split, got {sizes}")
+    return dataset.subset(train), [dataset.subset(part) for part in held_out]
+
+
 def _draw(
-    dataset: ImageDataset, counts: Mapping[int, tuple[int | None, int]], seed: int
-) -> tuple[Int[np.ndarray, "t"], Int[np.ndarray, "v"]]:
-    """Sorted indices of both parts; `counts` are the training (None: all) and validation images per label."""
-    train, val = [], []
-    for label, (train_count, val_count) in counts.items():
+    dataset: ImageDataset, counts: Mapping[int, tuple[int | None, *tuple[int, ...]]], seed: int
+) -> list[Int[np.ndarray, "k"]]:
+    """Sorted indices of each part; `counts` are the images per label for training (None: all that remain), then for the
+    held-out parts."""
+    parts = []
+    for label, (train_count, *held_out) in counts.items():
         members = np.flatnonzero(dataset.labels == label)
         shuffled = np.random.default_rng([SPLIT, seed, label]).permutation(members)
-        val.append(shuffled[:val_count])
-        end = None if train_count is None else val_count + train_count
-        train.append(shuffled[val_count:end])
-    return np.sort(np.concatenate(train)), np.sort(np.concatenate(val))
+        *drawn, rest = np.split(shuffled, np.cumsum(held_out))
+        parts.append([rest[:train_count], *drawn])
+    return [np.sort(np.concatenate(part)) for part in zip(*parts, strict=True)]

@@ -2,7 +2,13 @@
 
 from spectral_vmamba.features.cached_dataset import CachedDataset, cache_dataset
 from spectral_vmamba.features.cached_views import ViewSet, augmented_views, eval_view, rotated_views
-from spectral_vmamba.features.feature_store import FeatureStore, default_cache_folder, frozen_tokenizer, open_store
+from spectral_vmamba.features.feature_store import (
+    FeatureStore,
+    default_cache_folder,
+    find_store,
+    frozen_tokenizer,
+    open_store,
+)
 from spectral_vmamba.features.fill import ViewRequest, fill
 
 __all__ = [
@@ -15,6 +21,7 @@ __all__ = [
     "default_cache_folder",
     "eval_view",
     "fill",
+    "find_store",
     "frozen_tokenizer",
     "open_store",
     "rotated_views",

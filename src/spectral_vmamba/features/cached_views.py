@@ -12,9 +12,10 @@ from torch import Tensor
 
 from spectral_vmamba.data.loader import numbered_view
 from spectral_vmamba.data.transforms import Augmentation, Preprocessing, Transform
-from spectral_vmamba.ops.turns import Fill, rotate_pixels
+from spectral_vmamba.ops.turns import UPRIGHT, Rotation, rotate_pixels
 
 KEY_BYTES = 16
+_EVAL = "eval"
 # Settings of an augmentation that do not change the pixels of a view.
 _AFTER_PIXELS = ("erasing", "mixup", "cutmix", "smoothing")
 
@@ -24,11 +25,11 @@ class ViewSet:
     """One or more views of each image.
 
     A view's name describes how it is made and distinguishes it from all other views of the same image. `render` returns
-    the pixels, 0 to 255, of a view from the image, the digest of its content and the view's number.
+    the pixels, 0 to 255, of some views from the image, the digest of its content and the views' numbers.
     """
 
     names: tuple[str, ...]
-    render: Callable[[Image.Image, bytes, int], Shaped[Tensor, "3 H W"]]
+    render: Callable[[Image.Image, bytes, Sequence[int]], list[Shaped[Tensor, "3 H W"]]]
 
     def keys(self, digest: bytes) -> list[bytes]:
         return [sha256(digest + name.encode()).digest()[:KEY_BYTES] for name in self.names]
@@ -36,7 +37,7 @@ class ViewSet:
 
 def eval_view(preprocessing: Preprocessing) -> ViewSet:
     """The one view that a network is evaluated on."""
-    return ViewSet(("eval",), _EvalView(preprocessing.eval_transform()))
+    return ViewSet((_EVAL,), _EvalView(preprocessing.eval_transform()))
 
 
 def augmented_views(augment: Augmentation, preprocessing: Preprocessing, count: int) -> ViewSet:
@@ -46,10 +47,12 @@ def augmented_views(augment: Augmentation, preprocessing: Preprocessing, count: 
     return ViewSet(tuple(names), _AugmentedView(augment.train_transform(preprocessing)))
 
 
-def rotated_views(preprocessing: Preprocessing, angles: Sequence[float], fill: Fill) -> ViewSet:
-    """The evaluation view rotated by each angle, as `metrics.rotation` does."""
-    names = tuple(f"rotated {float(angle)!r} {fill}" for angle in angles)
-    return ViewSet(names, _RotatedView(preprocessing.eval_transform(), tuple(angles), fill))
+def rotated_views(preprocessing: Preprocessing, rotations: Sequence[Rotation]) -> ViewSet:
+    """The evaluation view rotated as `metrics.rotation` does; `UPRIGHT` is the evaluation view itself."""
+    names = tuple(
+        _EVAL if rotation == UPRIGHT else f"rotated {float(rotation.angle)!r} {rotation.fill}" for rotation in rotations
+    )
+    return ViewSet(names, _RotatedView(preprocessing.eval_transform(), tuple(rotations)))
 
 
 def _canonical_number(value: Any) -> Any:
@@ -63,23 +66,23 @@ def _canonical_number(value: Any) -> Any:
 class _EvalView:
     transform: Transform
 
-    def __call__(self, image: Image.Image, digest: bytes, number: int) -> Tensor:
-        return self.transform(image).pixels
+    def __call__(self, image: Image.Image, digest: bytes, numbers: Sequence[int]) -> list[Tensor]:
+        return [self.transform(image).pixels for _ in numbers]
 
 
 @dataclass(frozen=True)
 class _AugmentedView:
     transform: Transform
 
-    def __call__(self, image: Image.Image, digest: bytes, number: int) -> Tensor:
-        return numbered_view(self.transform, image, digest, number).pixels
+    def __call__(self, image: Image.Image, digest: bytes, numbers: Sequence[int]) -> list[Tensor]:
+        return [numbered_view(self.transform, image, digest, number).pixels for number in numbers]
 
 
 @dataclass(frozen=True)
 class _RotatedView:
     transform: Transform
-    angles: tuple[float, ...]
-    fill: Fill
+    rotations: tuple[Rotation, ...]
 
-    def __call__(self, image: Image.Image, digest: bytes, number: int) -> Tensor:
-        return rotate_pixels(self.transform(image).pixels[None], self.angles[number], self.fill)[0]
+    def __call__(self, image: Image.Image, digest: bytes, numbers: Sequence[int]) -> list[Tensor]:
+        upright = self.transform(image).pixels[None]
+        return [rotate_pixels(upright, *self.rotations[number])[0] for number in numbers]

@@ -158,12 +158,20 @@ def frozen_tokenizer(model: nn.Module) -> SpectralTokenizer:
     )
 
 
-def default_cache_folder(folder: str | None = None) -> Path:
+def default_cache_folder(folder: str | Path | None = None) -> Path:
     """`folder` if given, else a folder in the user's cache folder."""
     if folder:
         return Path(folder).absolute()
     home = os.environ.get("XDG_CACHE_HOME")
     return (Path(home) if home else Path.home() / ".cache") / "spectral_vmamba" / "features"
+
+
+def find_store(
+    root: Path, tokenizer: SpectralTokenizer, preprocessing: Preprocessing, precision: Precision
+) -> Path | None:
+    """The folder of the store below `root`, None if there is none."""
+    folder = root / _digest_settings(_describe(tokenizer, preprocessing, precision))
+    return folder if (folder / "description.json").is_file() else None
 
 
 def open_store(

@@ -19,6 +19,7 @@ from spectral_vmamba.data.loader import SinglePassSampler, stack_pixels, use_one
 from spectral_vmamba.data.transforms import Preprocessing
 from spectral_vmamba.features.cached_views import ViewSet
 from spectral_vmamba.features.feature_store import FeatureStore
+from spectral_vmamba.features.stem_inputs import distinct_stem_inputs
 from spectral_vmamba.models import SpectralTokenizer
 from spectral_vmamba.utils.interruption import Interrupted, interruptible
 
@@ -149,16 +150,20 @@ class FeatureComputer:
     preprocessing: Preprocessing
 
     def __call__(self, pixels: Tensor) -> Float[Tensor, "n l c"]:
-        """Features of views, bitwise independent of the other views: batches are padded to a fixed multiple."""
+        """Features of views, bitwise independent of the other views: batches are padded to a fixed multiple.
+
+        Views that the stem sees as the same bits pass it once: with a canonical frame, the quarter turns of an image.
+        """
         device = next(self.tokenizer.parameters()).device
         multiple = self.tokenizer.rfn.batch_multiple(*pixels.shape[-2:])
         parts = []
         with torch.inference_mode():
-            for part in pixels.split(_VIEWS_PER_PASS):
+            images = normalize(pixels.to(device), self.preprocessing.mean, self.preprocessing.std)
+            first, same = distinct_stem_inputs(self.tokenizer, images)
+            for part in images[first].split(_VIEWS_PER_PASS):
                 padded = torch.cat([part, part[-1:].expand(-len(part) % multiple, -1, -1, -1)])
-                images = normalize(padded.to(device), self.preprocessing.mean, self.preprocessing.std)
-                parts.append(self.tokenizer.eval().features(images)[0][: len(part)].cpu())
-        return torch.cat(parts)
+                parts.append(self.tokenizer.eval().features(padded)[0][: len(part)].cpu())
+        return torch.cat(parts)[same]
 
 
 class _ComputedGroups(Dataset):
@@ -178,7 +183,7 @@ class _ComputedGroups(Dataset):
             except ValueError:
                 continue
             keys += task.keys
-            pixels += [self.views[task.request].render(image, task.digest, number) for number in task.view_numbers]
+            pixels += self.views[task.request].render(image, task.digest, task.view_numbers)
         stacked = stack_pixels(pixels)
         return keys, self.compute(stacked) if self.compute and keys else stacked
 

@@ -1,7 +1,18 @@
 """Use trained networks: load checkpoints, predict, evaluate, certify."""
 
 from spectral_vmamba.inference.certify import Certificate, certify
-from spectral_vmamba.inference.evaluate import Evaluation, evaluate
+from spectral_vmamba.inference.evaluate import evaluate, evaluate_all
+from spectral_vmamba.inference.evaluation import Evaluation
 from spectral_vmamba.inference.predictor import Prediction, Predictor, load, load_timm
 
-__all__ = ["Certificate", "Evaluation", "Prediction", "Predictor", "certify", "evaluate", "load", "load_timm"]
+__all__ = [
+    "Certificate",
+    "Evaluation",
+    "Prediction",
+    "Predictor",
+    "certify",
+    "evaluate",
+    "evaluate_all",
+    "load",
+    "load_timm",
+]

@@ -13,7 +13,7 @@ from spectral_vmamba.utils.settings import from_dict, to_json_dict
 from spectral_vmamba.utils.tensor_file import TensorFileError, read_tensors, write_tensors
 
 KIND = "spectral-vmamba checkpoint"
-FORMAT = 2
+FORMAT = 3
 BEST_FILE, LAST_FILE = "best.safetensors", "last.safetensors"
 
 Weights = Literal["ema", "raw"]
@@ -35,6 +35,8 @@ class CheckpointHeader:
     has_ema: bool
     best_weights: Weights = "raw"
     """which weights of the best epoch validated better"""
+    fingerprints: dict[str, str] = field(default_factory=dict)
+    """of the images of each part of the split: whether they changed since"""
     versions: dict[str, str] = field(default_factory=dict)
     training: dict[str, Any] = field(default_factory=dict)
 

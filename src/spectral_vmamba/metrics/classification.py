@@ -1,5 +1,6 @@
 """Classification scores: accuracy overall and per class, calibration, confusion."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -25,6 +26,34 @@ class Scores:
     calibration_error: float
     per_class: list[float | None]
     confusion: list[list[int]]
+
+
+@dataclass(frozen=True)
+class ClassScores:
+    """Counts of one class; `predicted` images were assigned to it. Rates are None where there is nothing to divide."""
+
+    images: int
+    predicted: int
+    correct: int
+
+    @property
+    def recall(self) -> float | None:
+        return self.correct / self.images if self.images else None
+
+    @property
+    def precision(self) -> float | None:
+        return self.correct / self.predicted if self.predicted else None
+
+    @property
+    def f1(self) -> float | None:
+        total = self.images + self.predicted
+        return 2 * self.correct / total if total else None
+
+
+def measure_classes(confusion: Sequence[Sequence[int]]) -> list[ClassScores]:
+    """Return the counts of each class from a confusion matrix (true class, predicted class)."""
+    predicted = [sum(column) for column in zip(*confusion, strict=True)]
+    return [ClassScores(sum(row), predicted[i], row[i]) for i, row in enumerate(confusion)]
 
 
 def measure_scores(logits: Float[Tensor, "n classes"], labels: Int[Tensor, "n"]) -> Scores:

@@ -5,7 +5,7 @@ orders of any model at a few angles. Both use one loop (`compare_angles`) and on
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
@@ -57,13 +57,14 @@ class OutputChange:
 @dataclass(frozen=True)
 class AngleScores:
     """Counts at one angle. `agreeing` images keep the prediction that they have upright; `max_change` is the largest
-    change of a probability."""
+    change of a probability; `correct_per_class` divides `correct` by the true class."""
 
     angle: float
     images: int
     correct: int
     agreeing: int
     max_change: float
+    correct_per_class: tuple[int, ...] = ()
 
     @property
     def accuracy(self) -> float:
@@ -137,17 +138,41 @@ def collect_sweep(
     fill: Fill,
 ) -> Sweep:
     """Score a classifier on batches of (function from an angle to probabilities, labels)."""
-    changes = {angle: OutputChange() for angle in angles}
-    correct = dict.fromkeys(angles, 0)
+    counter = SweepCounter(name, fill)
     for probabilities_at, labels in outputs:
         for angle, upright, rotated in compare_angles(probabilities_at, angles):
-            changes[angle].add(upright, rotated)
-            correct[angle] += int((rotated.argmax(1) == labels.to(rotated.device)).sum())
-    points = [
-        AngleScores(angle, change.images, correct[angle], change.images - change.flips, change.max_change)
-        for angle, change in changes.items()
-    ]
-    return Sweep(name, fill, points)
+            counter.add(angle, upright, rotated, labels)
+    return counter.sweep(angles)
+
+
+@dataclass
+class SweepCounter:
+    """Counts the outputs of a classifier, batch by batch and angle by angle."""
+
+    name: str
+    fill: Fill
+    changes: dict[float, OutputChange] = field(default_factory=dict)
+    correct: dict[float, Int[Tensor, "classes"]] = field(default_factory=dict)
+
+    def add(
+        self,
+        angle: float,
+        upright: Float[Tensor, "b classes"],
+        rotated: Float[Tensor, "b classes"],
+        labels: Int[Tensor, "b"],
+    ) -> None:
+        self.changes.setdefault(angle, OutputChange()).add(upright, rotated)
+        right = labels[rotated.argmax(1).cpu() == labels.cpu()]
+        counts = right.cpu().bincount(minlength=rotated.shape[1])
+        self.correct[angle] = self.correct.get(angle, 0) + counts
+
+    def sweep(self, angles: Sequence[float]) -> Sweep:
+        return Sweep(self.name, self.fill, [self._scores(angle) for angle in angles])
+
+    def _scores(self, angle: float) -> AngleScores:
+        change = self.changes.get(angle, OutputChange())
+        correct = tuple(self.correct[angle].tolist()) if angle in self.correct else ()
+        return AngleScores(angle, change.images, sum(correct), change.images - change.flips, change.max_change, correct)
 
 
 @dataclass(frozen=True)

@@ -44,14 +44,14 @@ class SpectralTokenizer(nn.Module):
 
     def features(self, images: Float[Tensor, "b rgb H W"]) -> tuple[Float[Tensor, "b l c"], Grid, Frame | None]:
         """Return the RFN features as tokens, their grid, and the canonical frame, None without one."""
-        images, frame = self._prepare(images)
+        images, frame = self.stem_input(images)
         maps = self.rfn(images)
         grid = self._grid(images, maps, self.patch_size)
         return grid.from_map(maps), grid, frame
 
     def forward_maps(self, images: Float[Tensor, "b rgb H W"]) -> tuple[Tokens, list[GridFeatures]]:
         """Also return the RFN features of the stem's maps that are finer than a patch, of strides 4, 8, …"""
-        images, frame = self._prepare(images)
+        images, frame = self.stem_input(images)
         maps = self.rfn.forward_maps(images)
         strides = (*self.config.finer_strides, self.patch_size)
         grids = [self._grid(images, each, stride) for each, stride in zip(maps, strides, strict=True)]
@@ -60,14 +60,18 @@ class SpectralTokenizer(nn.Module):
         ]
         return Tokens(x, self.traverse(x, grid), frame), finer
 
-    def _prepare(self, images: Tensor) -> tuple[Tensor, Frame | None]:
+    def _grid(self, images: Tensor, maps: Tensor, stride: int) -> Grid:
+        return Grid(maps.shape[-2], maps.shape[-1], self.config.domain, diameter=min(images.shape[-2:]) / stride)
+
+    def stem_input(self, images: Float[Tensor, "b rgb H W"]) -> tuple[Float[Tensor, "b rgb H2 W2"], Frame | None]:
+        """Return the images as the RFN sees them: masked, and in their canonical frame.
+
+        Images for which this gives the same bits have the same features.
+        """
         check_images(images, self.in_chans, self.patch_size)
         if self.config.domain == "disk":  # before the frame is chosen, which must not depend on the corners
             images = mask_outside_disk(images)
         return enter_frame(images, self.config)
-
-    def _grid(self, images: Tensor, maps: Tensor, stride: int) -> Grid:
-        return Grid(maps.shape[-2], maps.shape[-1], self.config.domain, diameter=min(images.shape[-2:]) / stride)
 
     def traverse(self, tokens: Float[Tensor, "b l c"], grid: Grid) -> Traversal:
         """Return the visiting orders of the tokens."""

@@ -3,7 +3,7 @@
 `quarters` counts counterclockwise quarter turns, as in `torch.rot90`. Angles are counterclockwise, in degrees.
 """
 
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import torch
 import torch.nn.functional as F
@@ -14,6 +14,25 @@ from torch import Tensor
 # all, because only the inscribed disk is shown at every angle.
 Fill = Literal["black", "reflect", "disk"]
 FILLS: tuple[Fill, ...] = get_args(Fill)
+
+
+class Rotation(NamedTuple):
+    """A rotation of an image, and what its corners show."""
+
+    angle: float
+    fill: Fill
+
+    def simplify(self, disk_only: bool) -> "Rotation":
+        """The rotation with the same pixels, where another fill gives the same ones.
+
+        Quarter turns have no corners to fill. With `disk_only`, pixels outside the inscribed disk are masked later, so
+        that the fills "black" and "disk", which interpolate alike, do not differ.
+        """
+        no_corners = self.angle % 90 == 0 and self.fill == "reflect"
+        return Rotation(self.angle, "black") if no_corners or (disk_only and self.fill == "disk") else self
+
+
+UPRIGHT = Rotation(0.0, "black")
 
 
 def turn(maps: Shaped[Tensor, "*b h w"], quarters: int) -> Shaped[Tensor, "*b h2 w2"]:

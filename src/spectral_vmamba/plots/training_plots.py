@@ -8,6 +8,8 @@ from matplotlib.figure import Figure
 
 from spectral_vmamba.metrics.classification import Scores
 
+LABELED_CLASSES = 30  # a confusion matrix of more classes has no room for names and counts
+
 
 @dataclass(frozen=True)
 class LearningCurve:
@@ -41,7 +43,7 @@ def plot_confusion(scores: Scores, classes: Sequence[str], title: str) -> Figure
     figure = Figure(figsize=(side, side), layout="constrained")
     axis = figure.subplots()
     axis.imshow(counts / counts.sum(1, keepdims=True).clip(1), cmap="Blues", vmin=0, vmax=1)
-    if len(classes) <= 30:
+    if len(classes) <= LABELED_CLASSES:
         axis.set_xticks(range(len(classes)), classes, rotation=90 if max(map(len, classes)) > 2 else 0)
         axis.set_yticks(range(len(classes)), classes)
         for i, j in zip(*np.nonzero(counts), strict=True):
@@ -49,5 +51,5 @@ def plot_confusion(scores: Scores, classes: Sequence[str], title: str) -> Figure
             axis.text(j, i, str(counts[i, j]), ha="center", va="center", fontsize=8, color="white" if dark else "black")
     axis.set_xlabel("predicted class")
     axis.set_ylabel("true class")
-    axis.set_title(title, fontsize=11)
+    axis.set_title(title, fontsize=11, parse_math=False)
     return figure

@@ -35,11 +35,13 @@ _REPORT_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class FitResult:
-    """The run's folder, the report of its best epoch, and the reports of all epochs."""
+    """The run's folder, the report of its best epoch, the reports of all epochs, and how many test images were held
+    out."""
 
     folder: Path
     best: dict[str, Any]
     history: list[EpochReport]
+    test_images: int = 0
 
 
 def fit(config: TrainConfig, resume: bool = False, reporter: Reporter | None = None) -> FitResult:
@@ -112,15 +114,16 @@ class _TrainingRun:
             if stopping:
                 message = f"stopped after step {state.step} of {self.steps}; resume with --resume"
                 raise Interrupted(message, self.interruption.exit_code())
-        return FitResult(self.folder.path, state.best, state.history)
+        return FitResult(self.folder.path, state.best, state.history, self.setup.test_images)
 
     def _title(self) -> str:
         trainable = sum(part.numel() for part in self.learner.model.parameters() if part.requires_grad)
-        size = self.setup.preprocessing.size
+        size, test_images = self.setup.preprocessing.size, self.setup.test_images
+        held_out = f", {test_images:,} test images held out" if test_images else ""
         title = (
             f"{self.config.model} ({trainable:,} trainable parameters) on {self.config.data}: "
             f"{len(self.setup.train):,} training images of {len(self.setup.train.classes)} classes, "
-            f"{len(self.setup.val):,} validation images, {size} × {size} pixels; "
+            f"{len(self.setup.val):,} validation images{held_out}, {size} × {size} pixels; "
             f"{self.setup.images_per_step} images per step on {self.accelerator.device}"
         )
         if self.state.step >= self.steps:
@@ -221,11 +224,11 @@ class _TrainingRun:
             split=config.split,
             has_ema=self.learner.ema is not None,
             best_weights=state.best.get("weights", "raw"),
+            fingerprints=self.setup.fingerprints,
             versions={"spectral_vmamba": __version__, "torch": torch.__version__},
             training={
                 "config": to_json_dict(config),
                 "state": asdict(state),
-                "fingerprints": self.setup.fingerprints,
                 "scaler": scaler.state_dict() if scaler is not None else None,
             },
         )

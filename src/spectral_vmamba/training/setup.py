@@ -36,6 +36,7 @@ class Setup:
     accelerator: "Accelerator"
     train: ImageDataset
     val: ImageDataset
+    test_images: int
     preprocessing: Preprocessing
     learner: Learner
     forward: Callable[[Inputs], Tensor]
@@ -48,7 +49,7 @@ class Setup:
 
 def set_up(config: TrainConfig, folder: RunFolder, reporter: Reporter, checkpoint: Checkpoint | None = None) -> Setup:
     """Prepare a run. A resumed run loads its checkpoint first: cached features must come from its own stem."""
-    train, val = config.split.read()
+    train, val, test = config.split.read()
     if len(set(train.labels.tolist())) < 2:
         raise ValueError(f"expected images of at least two classes in {config.data}, got {train.classes}")
     accelerator = _make_accelerator(config, folder)
@@ -56,7 +57,8 @@ def set_up(config: TrainConfig, folder: RunFolder, reporter: Reporter, checkpoin
     with preserve_generators():
         reseed(MODEL, config.seed)
         model = build_classifier(config.model, config.model_options, train.classes, config.drop_path)
-    fingerprints = {"train": train.fingerprint(), "val": val.fingerprint()}
+    parts = {"train": train, "val": val, "test": test}
+    fingerprints = {name: part.fingerprint() for name, part in parts.items() if part is not None}
     if checkpoint is not None:
         _check_fingerprints(checkpoint, fingerprints, folder)
         load_weights(model, checkpoint.with_prefix("raw"))
@@ -77,6 +79,7 @@ def set_up(config: TrainConfig, folder: RunFolder, reporter: Reporter, checkpoin
         accelerator,
         train,
         val,
+        len(test) if test is not None else 0,
         preprocessing,
         learner,
         torch.compile(forward) if config.compile else forward,  # pyright: ignore[reportArgumentType]
@@ -130,7 +133,7 @@ def _find_tracker(name: str) -> str | None:
 
 
 def _check_fingerprints(checkpoint: Checkpoint, fingerprints: dict[str, str], folder: RunFolder) -> None:
-    if checkpoint.header.training["fingerprints"] != fingerprints:
+    if checkpoint.header.fingerprints != fingerprints:
         raise ValueError(
             f"the images differ from those that the run in {folder.path} was started with (names, sizes, labels or "
             "classes); restore them to resume, or start a new run"

@@ -44,12 +44,14 @@ class TrainConfig:
     """
 
     data: str = "digits"
-    """training images: a folder (train/ and val/, or one folder per class), a .csv of path,label[,split], a .npz pack,
-    `digits` (built in), or the name of a dataset: torch/…, hfds/…, wds/SHARDS"""
+    """training images: a folder (train/, val/ and optionally test/, or one folder per class), a .csv of
+    path,label[,split], a .npz pack, `digits` (built in), or the name of a dataset: torch/…, hfds/…, wds/SHARDS"""
     val_data: str | None = None
     """validation images, if `data` does not contain them"""
     val_fraction: float = 0.2
     """share of every class to hold out for validation if there are no validation images"""
+    test_fraction: float = 0.0
+    """share of every class to hold out for a final test, used neither in training nor to choose the best epoch"""
     model: str = "spectral_vmamba_nano"
     """any model of `spectral-vmamba models` or of timm"""
     model_options: dict[str, Any] = field(default_factory=dict)
@@ -115,6 +117,8 @@ class TrainConfig:
             raise ValueError(f"expected 0 ≤ ema < 1, got {self.ema}")
         if not 0 <= self.max_unreadable <= 1:
             raise ValueError(f"expected 0 ≤ max_unreadable ≤ 1, got {self.max_unreadable}")
+        if not 0 <= self.test_fraction < 1:
+            raise ValueError(f"expected 0 ≤ test_fraction < 1, got {self.test_fraction}")
         if self.min_steps < 0:
             raise ValueError(f"expected min_steps of at least 0, got {self.min_steps}")
         if self.views < 0:
@@ -131,7 +135,7 @@ class TrainConfig:
 
     @property
     def split(self) -> DataSplit:
-        return DataSplit(self.data, self.val_data, self.val_fraction, self.seed)
+        return DataSplit(self.data, self.val_data, self.val_fraction, self.seed, self.test_fraction)
 
     def with_absolute_paths(self) -> "TrainConfig":
         """Files and folders by absolute paths, so that a run finds its images from any working directory."""

@@ -22,7 +22,7 @@ def test_torchvision_datasets_by_name(tmp_path, monkeypatch):
             (raw / f"{part}-{kind}-ubyte").write_bytes(content)
             (raw / f"{part}-{kind}-ubyte.gz").write_bytes(gzip.compress(content))
     monkeypatch.setattr("spectral_vmamba.data.readers.timm_datasets._HOME", tmp_path)
-    train, val = DataSplit("torch/mnist", None, 0.2, 0).read()
+    train, val, _ = DataSplit("torch/mnist", None, 0.2, 0).read()
     assert (len(train), len(val), len(train.classes)) == (4, 2, 10)
     assert np.asarray(train.open(3)).mean() == 3
     assert train.open(3).mode == "RGB"

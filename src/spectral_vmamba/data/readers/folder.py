@@ -14,6 +14,7 @@ from spectral_vmamba.data.decode import decode_image, read_file
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".jp2", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 _TRAIN = ("train", "training")
 _VAL = ("val", "valid", "validation", "test")
+_TEST = "test"  # the test part if another part is the validation part
 
 
 @dataclass(frozen=True)
@@ -71,18 +72,23 @@ def read_partly_labeled_folder(folder: Path) -> ImageDataset:
 
 
 def read_folder(folder: Path) -> dict[str, ImageDataset]:
-    """Class folders, as {"all": …}; or `train/` and `val/` with class folders in each, as {"train": …, "val": …}."""
+    """Class folders, as {"all": …}; or `train/`, `val/` and optionally `test/` with class folders in each, as
+    {"train": …, "val": …, "test": …}. `test/` without `val/` contains the validation images."""
     subfolders = {entry.name.lower(): entry for entry in sorted(folder.iterdir()) if entry.is_dir()}
     train = next((subfolders[name] for name in _TRAIN if name in subfolders), None)
     val = next((subfolders[name] for name in _VAL if name in subfolders), None)
     if train is None or val is None:
         return {"all": _read_class_folders(folder)}
     train_set, val_set = _read_class_folders(train), _read_class_folders(val)
-    return {"train": train_set, "val": val_set.with_classes(train_set.classes, f"{val} does not match {train}")}
+    splits = {"train": train_set, "val": val_set.with_classes(train_set.classes, f"{val} does not match {train}")}
+    test = subfolders.get(_TEST)
+    if test is not None and test != val:
+        splits["test"] = _read_class_folders(test).with_classes(train_set.classes, f"{test} does not match {train}")
+    return splits
 
 
 def read_csv(table: Path) -> dict[str, ImageDataset]:
-    """A CSV file with the columns `path` (relative to the file), `label` and optionally `split` (train or val)."""
+    """A CSV file with the columns `path` (relative to the file), `label` and optionally `split` (train, val, test)."""
     with table.open(newline="", encoding="utf-8-sig") as stream:
         reader = csv.DictReader(stream)
         columns = [name.strip().lower() for name in reader.fieldnames or ()]
@@ -112,13 +118,16 @@ def read_csv(table: Path) -> dict[str, ImageDataset]:
 
 
 def divide_by_split(dataset: ImageDataset, splits: np.ndarray, source: str) -> dict[str, ImageDataset]:
-    """The training and validation parts that a column of split names selects."""
+    """The parts that a column of split names selects: train, val, and test if there are all three."""
     indices = {str(name): np.flatnonzero(splits == name) for name in np.unique(splits)}
     train = next((indices[name] for name in _TRAIN if name in indices), None)
     val = next((indices[name] for name in _VAL if name in indices), None)
     if train is None or val is None:
         raise ValueError(f"expected the splits train and val (or test) in {source}, got {', '.join(indices)}")
-    return {"train": dataset.subset(train), "val": dataset.subset(val)}
+    parts = {"train": dataset.subset(train), "val": dataset.subset(val)}
+    if val is not indices.get(_TEST) and _TEST in indices:
+        parts["test"] = dataset.subset(indices[_TEST])
+    return parts
 
 
 def file_stamp(path: Path) -> str:
