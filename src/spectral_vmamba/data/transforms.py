@@ -21,6 +21,8 @@ class View(NamedTuple):
 
 
 Transform = Callable[[Image.Image], View]
+_MAX_SIZE = 2**13
+_INTERPOLATIONS = ("nearest", "bilinear", "bicubic", "box", "hamming", "lanczos", "random")
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,19 @@ class Preprocessing:
     canonical: bool = False
     """turn images to their canonical quarter turn before resizing, so that rounding is the same for all quarter turns;
     for networks that are invariant to quarter turns themselves"""
+
+    def __post_init__(self):
+        """These values may come from a checkpoint of a stranger."""
+        if not 1 <= self.size <= _MAX_SIZE:
+            raise ValueError(f"expected images of 1 to {_MAX_SIZE} pixels per side, got {self.size}")
+        if not 0.05 <= self.crop <= 2:  # 1/20: the image is enlarged 20 times before it is cropped
+            raise ValueError(f"expected a crop of 0.05 to 2, got {self.crop}")
+        statistics = (*self.mean, *self.std)
+        if len(self.mean) != len(self.std) or not all(-_MAX_SIZE <= value <= _MAX_SIZE for value in statistics):
+            raise ValueError(f"expected as many finite means as deviations, got {self.mean} and {self.std}")
+        if self.interpolation not in _INTERPOLATIONS:
+            names = ", ".join(_INTERPOLATIONS)
+            raise ValueError(f"expected an interpolation of {names}, got {self.interpolation[:60]!r}")
 
     def eval_transform(self) -> "EvalTransform":
         return EvalTransform(self)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from jaxtyping import Float, Shaped
@@ -20,14 +20,12 @@ from spectral_vmamba.data.unreadable import ReadError
 from spectral_vmamba.inference.checkpoint import (
     Checkpoint,
     CheckpointHeader,
-    Weights,
+    WeightChoice,
     find_checkpoint,
     load_checkpoint,
-    load_weights,
 )
-from spectral_vmamba.inference.network import build_classifier, default_preprocessing
+from spectral_vmamba.inference.network import build_from_checkpoint, default_preprocessing
 from spectral_vmamba.models import create_model
-from spectral_vmamba.models.registry import is_spectral
 
 
 @dataclass(frozen=True)
@@ -97,10 +95,12 @@ class Predictor:
         ]
 
 
-def load(checkpoint: str | Path, weights: Weights | Literal["best"] = "best", device: str = "cpu") -> Predictor:
+def load(checkpoint: str | Path, weights: WeightChoice = "best", device: str = "cpu") -> Predictor:
     """Load a checkpoint of `fit`, or the best one of the folder of a run.
 
-    `weights` are the averaged ("ema") or the raw ones; "best" are those that validated better.
+    `weights` are the averaged ("ema") or the raw ones; "best" are those that validated better at the epoch that the
+    file holds. The file may come from a stranger: its header selects a registered architecture, and nothing in it is
+    run, read from other files or downloaded.
 
     >>> import numpy as np
     >>> import spectral_vmamba
@@ -112,11 +112,10 @@ def load(checkpoint: str | Path, weights: Weights | Literal["best"] = "best", de
     return make_predictor(load_checkpoint(find_checkpoint(checkpoint)), weights, device)
 
 
-def make_predictor(checkpoint: Checkpoint, weights: Weights | Literal["best"], device: str) -> Predictor:
+def make_predictor(checkpoint: Checkpoint, weights: WeightChoice, device: str) -> Predictor:
     """A predictor from a checkpoint in memory; several predictors can share one."""
     header = checkpoint.header
-    model = build_classifier(header.model, _without_stem_weights(header.model, header.model_options), header.classes)
-    load_weights(model, checkpoint.weights(weights))
+    model = build_from_checkpoint(checkpoint, weights)
     return Predictor(
         header.model, model.to(device).eval(), header.classes, header.preprocessing, torch.device(device), header
     )
@@ -148,9 +147,3 @@ def load_timm(
         raise OSError(f"cannot download the weights of {name}; pass a file with --checkpoint. {error}") from error
     preprocessing = default_preprocessing(model)
     return Predictor(name, model.to(device).eval(), tuple(classes), preprocessing, torch.device(device))
-
-
-def _without_stem_weights(name: str, options: dict[str, Any]) -> dict[str, Any]:
-    """A checkpoint contains all weights, also those of a pretrained stem: skip the search for them."""
-    remaining = {key: value for key, value in options.items() if key not in ("pretrained", "stem_weights")}
-    return {**remaining, "stem_weights": "none"} if is_spectral(name) else remaining

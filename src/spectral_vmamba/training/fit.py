@@ -17,6 +17,7 @@ from spectral_vmamba.data.seeding import preserve_generators
 from spectral_vmamba.data.unreadable import summarize_unreadable
 from spectral_vmamba.inference.checkpoint import Checkpoint, CheckpointHeader, save_checkpoint
 from spectral_vmamba.inference.logits import compute_logits
+from spectral_vmamba.inference.model_options import storable_options
 from spectral_vmamba.metrics.classification import top_k_accuracy
 from spectral_vmamba.training.distributed import any_process
 from spectral_vmamba.training.failures import UnreadableImages, explain_failure
@@ -218,12 +219,13 @@ class _TrainingRun:
         scaler, config, state = self.accelerator.scaler, self.config, self.state
         return CheckpointHeader(
             model=config.model,
-            model_options=config.model_options,
+            model_options=storable_options(config.model_options),
             classes=self.setup.train.classes,
             preprocessing=self.setup.preprocessing,
             split=config.split,
             has_ema=self.learner.ema is not None,
-            best_weights=state.best.get("weights", "raw"),
+            best_weights=state.better_weights(),
+            stem_sha256=self.setup.stem_sha256,
             fingerprints=self.setup.fingerprints,
             versions={"spectral_vmamba": __version__, "torch": torch.__version__},
             training={
@@ -236,6 +238,6 @@ class _TrainingRun:
     def restore(self, checkpoint: Checkpoint) -> None:
         self.learner.restore(checkpoint)
         training = checkpoint.header.training
-        self.state = RunState.from_dict(training["state"])
+        self.state = RunState.from_checkpoint(checkpoint)
         if self.accelerator.scaler is not None and training["scaler"]:
             self.accelerator.scaler.load_state_dict(training["scaler"])

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from spectral_vmamba.inference.checkpoint import Weights
 from spectral_vmamba.utils.extras import require
 from spectral_vmamba.utils.progress import progress_bar, progress_bars
 
@@ -38,11 +39,10 @@ class EpochReport:
     waiting: float
     seconds: float
 
-    def better_weights(self) -> tuple[str, float, float]:
+    def better_weights(self) -> tuple[Weights, float, float]:
         """Which weights validated better, "raw" or "ema", their accuracy and their loss."""
-        raw = ("raw", self.raw, self.raw_loss)
         if self.ema is None or self.ema_loss is None or (self.ema, -self.ema_loss) < (self.raw, -self.raw_loss):
-            return raw
+            return "raw", self.raw, self.raw_loss
         return "ema", self.ema, self.ema_loss
 
 
