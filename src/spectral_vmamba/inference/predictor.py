@@ -28,6 +28,8 @@ from spectral_vmamba.inference.checkpoint import (
 from spectral_vmamba.inference.network import build_classifier, default_preprocessing
 from spectral_vmamba.models import create_model
 from spectral_vmamba.models.registry import is_spectral
+from spectral_vmamba.utils.devices import resolve_device
+from spectral_vmamba.utils.wording import at_least
 
 
 @dataclass(frozen=True)
@@ -69,8 +71,7 @@ class Predictor:
         self, images: Iterable[NamedImage], top: int = 5, batch_size: int = 32
     ) -> Iterator[tuple[str, Prediction | ReadError]]:
         """Classify images as they come, `batch_size` at a time; yields (name, prediction or read error) in order."""
-        if top < 1 or batch_size < 1:
-            raise ValueError(f"expected top and batch_size of at least 1, got {top} and {batch_size}")
+        at_least(1, top=top, batch_size=batch_size)
         transform = self.preprocessing.eval_transform()
         numbered = enumerate(images)
         while batch := list(islice(numbered, batch_size)):
@@ -97,10 +98,11 @@ class Predictor:
         ]
 
 
-def load(checkpoint: str | Path, weights: Weights | Literal["best"] = "best", device: str = "cpu") -> Predictor:
+def load(checkpoint: str | Path, weights: Weights | Literal["best"] = "best", device: str = "auto") -> Predictor:
     """Load a checkpoint of `fit`, or the best one of the folder of a run.
 
-    `weights` are the averaged ("ema") or the raw ones; "best" are those that validated better.
+    `weights` are the averaged ("ema") or the raw ones; "best" are those that validated better. `device` is "auto" (a GPU
+    if torch can use one), "cpu", "cuda" or "mps".
 
     >>> import numpy as np
     >>> import spectral_vmamba
@@ -114,16 +116,15 @@ def load(checkpoint: str | Path, weights: Weights | Literal["best"] = "best", de
 
 def make_predictor(checkpoint: Checkpoint, weights: Weights | Literal["best"], device: str) -> Predictor:
     """A predictor from a checkpoint in memory; several predictors can share one."""
+    resolved = resolve_device(device)
     header = checkpoint.header
     model = build_classifier(header.model, _without_stem_weights(header.model, header.model_options), header.classes)
     load_weights(model, checkpoint.weights(weights))
-    return Predictor(
-        header.model, model.to(device).eval(), header.classes, header.preprocessing, torch.device(device), header
-    )
+    return Predictor(header.model, model.to(resolved).eval(), header.classes, header.preprocessing, resolved, header)
 
 
 def load_timm(
-    name: str, classes: Sequence[str], checkpoint: str | Path | None = None, device: str = "cpu"
+    name: str, classes: Sequence[str], checkpoint: str | Path | None = None, device: str = "auto"
 ) -> Predictor:
     """Load any model of timm's registry with its published weights, or with a file of weights (safetensors or a
     state_dict).
@@ -134,6 +135,7 @@ def load_timm(
     >>> spectral_vmamba.load_timm("vmamba_nano", ["cat", "dog"], "weights.safetensors").classes
     ('cat', 'dog')
     """
+    resolved = resolve_device(device)
     options: dict[str, Any] = {"checkpoint_path": str(checkpoint)} if checkpoint else {"pretrained": True}
     if checkpoint and not Path(checkpoint).is_file():
         raise FileNotFoundError(f"no weights at {checkpoint}")
@@ -147,7 +149,7 @@ def load_timm(
     except OSError as error:
         raise OSError(f"cannot download the weights of {name}; pass a file with --checkpoint. {error}") from error
     preprocessing = default_preprocessing(model)
-    return Predictor(name, model.to(device).eval(), tuple(classes), preprocessing, torch.device(device))
+    return Predictor(name, model.to(resolved).eval(), tuple(classes), preprocessing, resolved)
 
 
 def _without_stem_weights(name: str, options: dict[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from spectral_vmamba.retrieval.embed import embed_shards
 from spectral_vmamba.retrieval.embed_config import EmbedConfig
 from spectral_vmamba.retrieval.encoder import build_encoder
 from spectral_vmamba.retrieval.store import EmbeddingStore, StoreMetadata
+from spectral_vmamba.utils.devices import resolve_device
 from spectral_vmamba.utils.extras import require
 from spectral_vmamba.utils.progress import Progress
 
@@ -48,7 +49,7 @@ def embed_on_ray(
                 shared_dataset,
             ),
             num_cpus=1,
-            num_gpus=1 if config.device.startswith("cuda") else 0,
+            num_gpus=1 if resolve_device(config.device).type == "cuda" else 0,
             max_restarts=-1,
             max_task_retries=_RETRIES,
             runtime_env={"env_vars": {"OMP_NUM_THREADS": "1"}},

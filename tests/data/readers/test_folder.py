@@ -7,12 +7,12 @@ import pytest
 
 from spectral_vmamba.data.dataset import UNLABELED
 from spectral_vmamba.data.readers.folder import (
-    list_images,
     read_csv,
     read_folder,
     read_partly_labeled_folder,
     read_unlabeled_folder,
 )
+from spectral_vmamba.data.readers.folder_listing import list_folder
 from tests.support.image_folders import gray_image, write_class_folders
 
 
@@ -34,7 +34,7 @@ def test_a_validation_class_that_was_not_trained_is_an_error(tmp_path):
 
 def test_images_outside_class_folders_are_an_error(tmp_path):
     gray_image(0).save(tmp_path / "loose.png")
-    with pytest.raises(ValueError, match=r"1 images in .* but not in class folders; expected one folder per class"):
+    with pytest.raises(ValueError, match=r"1 image in .* but not in class folders; expected one folder per class"):
         read_folder(tmp_path)
 
 
@@ -43,7 +43,7 @@ def test_hidden_and_other_files_are_ignored(tmp_path):
     (tmp_path / "a" / "text.txt").write_text("")
     gray_image(0).save(tmp_path / "a" / ".hidden.png")
     gray_image(0).save(tmp_path / "a" / "1.PNG", "PNG")
-    assert [path.name for path in list_images(tmp_path)] == ["0.png", "1.PNG"]
+    assert [path.name for path in list_folder(tmp_path)[0]] == ["0.png", "1.PNG"]
     assert read_folder(tmp_path)["all"].classes == ("a",)
 
 
@@ -53,7 +53,7 @@ def test_folders_without_labels(tmp_path):
     assert (dataset.names, dataset.labels.tolist()) == (["deep/a/0.png", "deep/b/0.png"], [UNLABELED] * 2)
     assert np.asarray(dataset.open(1)).mean() == 3
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ValueError, match="no images found in"):
+    with pytest.raises(ValueError, match="no images in"):
         read_unlabeled_folder(tmp_path / "empty")
 
 
