@@ -51,7 +51,9 @@ def build_parser() -> CommandParser:
     parser = CommandParser(prog="spectral-vmamba", description=_DESCRIPTION, version=__version__)
     subcommands = parser.add_subcommands(required=True, metavar="COMMAND")
     for name, module in COMMANDS.items():
-        subcommands.add_subcommand(name, module.parser(), help=(module.__doc__ or name).splitlines()[0])
+        command = module.parser()
+        subcommands.add_subcommand(name, command, help=(module.__doc__ or name).splitlines()[0])
+        command.prog = f"{parser.prog} {name}"
     return parser
 
 

@@ -1,4 +1,7 @@
-"""Numbers, durations and long names in messages."""
+"""Numbers, durations, names and suggestions in messages."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
 
 
 def plural(count: int, noun: str, several: str | None = None) -> str:
@@ -30,3 +33,8 @@ def at_least(minimum: int, **values: int | float | None) -> None:
     for name, value in values.items():
         if value is not None and value < minimum:
             raise ValueError(f"expected {name} of at least {minimum}, got {value}")
+
+
+def closest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that was probably meant, None if none is similar."""
+    return next(iter(get_close_matches(word, list(known), n=1, cutoff=0.6)), None)
