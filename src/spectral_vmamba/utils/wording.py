@@ -1,7 +1,9 @@
 """Numbers, durations, names and suggestions in messages."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from itertools import accumulate
+from unicodedata import east_asian_width
 
 
 def plural(count: int, noun: str, several: str | None = None) -> str:
@@ -20,12 +22,18 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes} min" if minutes else f"{hours} h"
 
 
-def shorten_middle(text: str, length: int) -> str:
-    """At most `length` characters: the beginning and the end of a longer text, the end a little longer."""
-    if len(text) <= length:
-        return text
-    start = (length - 1) // 3
-    return f"{text[:start]}…{text[len(text) - (length - 1 - start) :]}"
+def shorten_middle(text: Sequence[str], width: int) -> str:
+    """At most `width` columns: the beginning and, a little longer, the end of the text. Wide characters count twice.
+
+    The text is a string, or a list of pieces that are not cut.
+    """
+    columns = [sum(1 + (east_asian_width(character) in "WF") for character in piece) for piece in text]
+    if sum(columns) <= width:
+        return "".join(text)
+    start, end = (width - 1) // 3, width - 1 - (width - 1) // 3
+    head = sum(total <= start for total in accumulate(columns))
+    tail = sum(total <= end for total in accumulate(reversed(columns)))
+    return "".join([*text[:head], "…", *text[len(text) - tail :]])
 
 
 def at_least(minimum: int, **values: int | float | None) -> None:
