@@ -11,6 +11,7 @@ from spectral_vmamba.cli.console import print_line
 from spectral_vmamba.cli.options import CommandParser
 from spectral_vmamba.data.readers.folder import read_folder
 from spectral_vmamba.data.splits import split_counts, split_fraction
+from spectral_vmamba.utils.wording import plural
 
 _DESCRIPTION = f"""{__doc__}
 
@@ -70,7 +71,7 @@ def run(config: Namespace) -> int:
     train, val = parts
     print_line(
         Console(),
-        f"wrote {table}: {len(train):,} training and {len(val):,} validation images, {len(images.classes)} classes, "
-        f"seed {config.seed}",
+        f"wrote {table}: {plural(len(train), 'training image')}, {plural(len(val), 'validation image')}, "
+        f"{plural(len(images.classes), 'class', 'classes')}, seed {config.seed}",
     )
     return 0

@@ -16,7 +16,7 @@ from spectral_vmamba.data.order import ViewIndex
 from spectral_vmamba.data.seeding import IMAGE, VIEW, reseed
 from spectral_vmamba.data.transforms import Transform, View
 from spectral_vmamba.data.unreadable import ReadError
-from spectral_vmamba.utils.wording import at_least
+from spectral_vmamba.utils.wording import at_least, plural
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def numbered_view(transform: Transform, image: Image.Image, digest: bytes, numbe
 
 
 def no_readable_image(dataset: ImageDataset) -> ValueError:
-    return ValueError(f"none of the {len(dataset)} images can be read, for example {dataset.names[0]}")
+    return ValueError(f"none of the {plural(len(dataset), 'image')} can be read, for example {dataset.names[0]}")
 
 
 def load_batches(

@@ -10,6 +10,7 @@ import torch
 from spectral_vmamba._version import __version__
 from spectral_vmamba.ops.selective_scan import BACKENDS, missing_backends, resolve_backend
 from spectral_vmamba.ops.spectral import SOLVERS
+from spectral_vmamba.utils.wording import plural
 from spectral_vmamba_startup.torchvision_operators import operators_are_stubs
 
 _PACKAGES = (
@@ -40,7 +41,7 @@ class Environment:
 
     def __repr__(self) -> str:
         facts = {
-            "python": f"{self.python} on {self.machine}, {self.threads} threads",
+            "python": f"{self.python} on {self.machine}, {plural(self.threads, 'thread')}",
             "accelerator": self.accelerator,
             **self.packages,
         }

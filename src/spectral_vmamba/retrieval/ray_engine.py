@@ -17,6 +17,7 @@ from spectral_vmamba.retrieval.store import EmbeddingStore, StoreMetadata
 from spectral_vmamba.utils.devices import resolve_device
 from spectral_vmamba.utils.extras import require
 from spectral_vmamba.utils.progress import Progress
+from spectral_vmamba.utils.wording import plural
 
 _RETRIES = 3  # of a shard whose worker died: an image that kills every worker must not do so forever
 
@@ -54,7 +55,7 @@ def embed_on_ray(
             max_task_retries=_RETRIES,
             runtime_env={"env_vars": {"OMP_NUM_THREADS": "1"}},
         )
-        for _ in progress(done.iter_rows(), f"embedding on {workers} workers, in shards", len(numbers)):
+        for _ in progress(done.iter_rows(), f"embedding on {plural(workers, 'worker')}, in shards", len(numbers)):
             pass
     except ray.exceptions.RayError as error:
         raise _root_cause(error) from error

@@ -29,6 +29,7 @@ from spectral_vmamba.training.train_config import TrainConfig
 from spectral_vmamba.utils.atomic_files import discard_new_folder
 from spectral_vmamba.utils.interruption import Interrupted, Interruption, interruptible
 from spectral_vmamba.utils.settings import to_json_dict
+from spectral_vmamba.utils.wording import plural
 
 _REPORT_SECONDS = 0.5
 
@@ -120,12 +121,12 @@ class _TrainingRun:
         size = self.setup.preprocessing.size
         title = (
             f"{self.config.model} ({trainable:,} trainable parameters) on {self.config.data}: "
-            f"{len(self.setup.train):,} training images of {len(self.setup.train.classes)} classes, "
-            f"{len(self.setup.val):,} validation images, {size} × {size} pixels; "
-            f"{self.setup.images_per_step} images per step on {self.accelerator.device}"
+            f"{plural(len(self.setup.train), 'training image')} of {len(self.setup.train.classes)} classes, "
+            f"{plural(len(self.setup.val), 'validation image')}, {size} × {size} pixels; "
+            f"{plural(self.setup.images_per_step, 'image')} per step on {self.accelerator.device}"
         )
         if self.state.step >= self.steps:
-            return f"{title}; this run has already finished its {self.steps} steps"
+            return f"{title}; this run has already finished its {plural(self.steps, 'step')}"
         return f"{title}; resuming from step {self.state.step}" if self.state.step else title
 
     def _batches(self) -> Iterator[Batch]:
