@@ -26,6 +26,8 @@ from spectral_vmamba.inference.checkpoint import (
 )
 from spectral_vmamba.inference.network import build_from_checkpoint, default_preprocessing
 from spectral_vmamba.models import create_model
+from spectral_vmamba.utils.devices import resolve_device
+from spectral_vmamba.utils.wording import at_least
 
 
 @dataclass(frozen=True)
@@ -67,8 +69,7 @@ class Predictor:
         self, images: Iterable[NamedImage], top: int = 5, batch_size: int = 32
     ) -> Iterator[tuple[str, Prediction | ReadError]]:
         """Classify images as they come, `batch_size` at a time; yields (name, prediction or read error) in order."""
-        if top < 1 or batch_size < 1:
-            raise ValueError(f"expected top and batch_size of at least 1, got {top} and {batch_size}")
+        at_least(1, top=top, batch_size=batch_size)
         transform = self.preprocessing.eval_transform()
         numbered = enumerate(images)
         while batch := list(islice(numbered, batch_size)):
@@ -95,12 +96,13 @@ class Predictor:
         ]
 
 
-def load(checkpoint: str | Path, weights: WeightChoice = "best", device: str = "cpu") -> Predictor:
+def load(checkpoint: str | Path, weights: WeightChoice = "best", device: str = "auto") -> Predictor:
     """Load a checkpoint of `fit`, or the best one of the folder of a run.
 
     `weights` are the averaged ("ema") or the raw ones; "best" are those that validated better at the epoch that the
-    file holds. The file may come from a stranger: its header selects a registered architecture, and nothing in it is
-    run, read from other files or downloaded.
+    file holds. `device` is "auto" (a GPU if torch can use one), "cpu", "cuda" or "mps". The file may come from a
+    stranger: its header selects a registered architecture, and nothing in it is run, read from other files or
+    downloaded.
 
     >>> import numpy as np
     >>> import spectral_vmamba
@@ -114,15 +116,14 @@ def load(checkpoint: str | Path, weights: WeightChoice = "best", device: str = "
 
 def make_predictor(checkpoint: Checkpoint, weights: WeightChoice, device: str) -> Predictor:
     """A predictor from a checkpoint in memory; several predictors can share one."""
+    resolved = resolve_device(device)
     header = checkpoint.header
     model = build_from_checkpoint(checkpoint, weights)
-    return Predictor(
-        header.model, model.to(device).eval(), header.classes, header.preprocessing, torch.device(device), header
-    )
+    return Predictor(header.model, model.to(resolved).eval(), header.classes, header.preprocessing, resolved, header)
 
 
 def load_timm(
-    name: str, classes: Sequence[str], checkpoint: str | Path | None = None, device: str = "cpu"
+    name: str, classes: Sequence[str], checkpoint: str | Path | None = None, device: str = "auto"
 ) -> Predictor:
     """Load any model of timm's registry with its published weights, or with a file of weights (safetensors or a
     state_dict).
@@ -133,6 +134,7 @@ def load_timm(
     >>> spectral_vmamba.load_timm("vmamba_nano", ["cat", "dog"], "weights.safetensors").classes
     ('cat', 'dog')
     """
+    resolved = resolve_device(device)
     options: dict[str, Any] = {"checkpoint_path": str(checkpoint)} if checkpoint else {"pretrained": True}
     if checkpoint and not Path(checkpoint).is_file():
         raise FileNotFoundError(f"no weights at {checkpoint}")
@@ -146,4 +148,4 @@ def load_timm(
     except OSError as error:
         raise OSError(f"cannot download the weights of {name}; pass a file with --checkpoint. {error}") from error
     preprocessing = default_preprocessing(model)
-    return Predictor(name, model.to(device).eval(), tuple(classes), preprocessing, torch.device(device))
+    return Predictor(name, model.to(resolved).eval(), tuple(classes), preprocessing, resolved)

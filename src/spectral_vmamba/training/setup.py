@@ -31,6 +31,7 @@ from spectral_vmamba.training.learner import Learner
 from spectral_vmamba.training.reporting import Reporter, SilentReporter
 from spectral_vmamba.training.run import RunFolder
 from spectral_vmamba.training.train_config import TrainConfig
+from spectral_vmamba.utils.devices import resolve_device
 from spectral_vmamba.utils.extras import require
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class Setup:
 
 def set_up(config: TrainConfig, folder: RunFolder, reporter: Reporter, checkpoint: Checkpoint | None = None) -> Setup:
     """Prepare a run. A resumed run loads its checkpoint first: cached features must come from its own stem."""
+    resolve_device(config.device)  # accelerate chooses among the GPUs of a job, but does not report a missing one
     train, val, test = config.split.read()
     if len(set(train.labels.tolist())) < 2:
         raise ValueError(f"expected images of at least two classes in {config.data}, got {train.classes}")
