@@ -13,6 +13,7 @@ from scipy.sparse import csr_array, identity
 from torch import Tensor
 
 from spectral_vmamba.ops.native import EigenOptions, GraphArrays, GraphOptions, SignOptions, call, load_native, pointer
+from spectral_vmamba.ops.spectral.contraction import NodeGraph
 from spectral_vmamba.ops.spectral.eigenpairs import CLUSTER, LARGEST_RESIDUAL, Eigenpairs
 from spectral_vmamba.ops.spectral.graph import SAME, TIE, WEAKEST_EDGE
 
@@ -40,14 +41,18 @@ class SparseGraphs(NamedTuple):
     def tokens(self) -> int:
         return self.owner.shape[1]
 
-    def affinity(self, image: int) -> csr_array:
-        """The weights between the tokens of one image, as a scipy matrix."""
+    def node_graph(self, image: int) -> NodeGraph:
         nodes, offsets = int(self.nodes[image]), self.offsets[image].numpy()
         entries = slice(offsets[0], offsets[-1])
         parts = (self.weights.numpy()[entries], self.columns.numpy()[entries], offsets[: nodes + 1] - offsets[0])
-        between = csr_array(parts, shape=(nodes, nodes)) + identity(nodes, format="csr")
-        owner = self.owner[image].numpy()
-        return csr_array(between[owner][:, owner] - identity(self.tokens, format="csr"))
+        weights = csr_array(parts, shape=(nodes, nodes))
+        return NodeGraph(self.owner[image].numpy(), self.sizes[image, :nodes].numpy(), weights)
+
+    def affinity(self, image: int) -> csr_array:
+        """The weights between the tokens of one image, as a scipy matrix."""
+        graph = self.node_graph(image)
+        between = graph.weights + identity(len(graph.sizes), format="csr")
+        return csr_array(between[graph.owner][:, graph.owner] - identity(self.tokens, format="csr"))
 
 
 def largest_native_count() -> int:
