@@ -17,7 +17,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from scipy.sparse import csr_array
 from torch import Tensor
 
 from spectral_vmamba.ops.spectral.graph import affinity
@@ -29,7 +28,9 @@ class NodeGraph:
 
     owner: Int[np.ndarray, "l"]  # the node of each token
     sizes: Int[np.ndarray, "n"]  # the number of tokens of each node
-    weights: csr_array  # (n, n) between the tokens of different nodes; its diagonal is empty
+    rows: Int[np.ndarray, "e"]  # the edges between tokens of different nodes, in both directions
+    columns: Int[np.ndarray, "e"]
+    weights: Float[np.ndarray, "e"]
 
 
 @dataclass(frozen=True)
@@ -65,21 +66,25 @@ def distinct_tokens(features: Float[Tensor, "l c"]) -> tuple[Float[Tensor, "n c"
 def node_graph(features: Float[Tensor, "l c"], neighbors: int | None) -> NodeGraph:
     """The graph of `affinity(features, neighbors)`, of which only the part between distinct tokens is computed."""
     distinct, owner, sizes = distinct_tokens(features)
-    weights = affinity(distinct[None], neighbors, torch.from_numpy(sizes))[0]
-    return NodeGraph(owner, sizes, csr_array(weights.numpy()))
+    weights = affinity(distinct[None], neighbors, torch.from_numpy(sizes))[0].numpy()
+    rows, columns = weights.nonzero()
+    return NodeGraph(owner, sizes, rows, columns, weights[rows, columns])
 
 
 def contract(graph: NodeGraph) -> Contraction:
-    degree = graph.sizes - 1 + graph.weights @ graph.sizes  # of one token of each node
-    classes, of_node = np.unique(_classes(graph), return_inverse=True)
-    onto_classes = csr_array((np.ones(len(of_node)), (np.arange(len(of_node)), of_node)))
-    sizes = np.ones(len(classes))  # all leaves of a node act as one token with the sum of their weights
-    np.maximum.at(sizes, of_node, graph.sizes)
-    weights = (onto_classes.T @ graph.weights @ onto_classes).toarray()
+    nodes = len(graph.sizes)
+    degree = graph.sizes - 1 + np.bincount(graph.rows, graph.weights * graph.sizes[graph.columns], nodes)
+    classes, of_node = np.unique(_class_numbers(graph), return_inverse=True)
+    count = len(classes)
+    # All leaves of a node act as one token with the sum of their weights.
+    edges = of_node[graph.rows] * count + of_node[graph.columns]
+    weights = np.bincount(edges, graph.weights, count * count).reshape(count, count)
+    sizes = np.ones(count)
+    sizes[of_node] = graph.sizes
     class_degree = sizes - 1 + weights @ sizes
     total = class_degree * sizes
     scale = np.sqrt(sizes / class_degree)
-    laplacian = np.diag((class_degree - sizes + 1) / class_degree) - scale[:, None] * weights * scale
+    laplacian = np.diag(1 - (sizes - 1) / class_degree) - scale[:, None] * weights * scale
     owner = of_node[graph.owner]
     return Contraction(
         owner=torch.from_numpy(owner),
@@ -91,10 +96,10 @@ def contract(graph: NodeGraph) -> Contraction:
     )
 
 
-def _classes(graph: NodeGraph) -> Int[np.ndarray, "n"]:
+def _class_numbers(graph: NodeGraph) -> Int[np.ndarray, "n"]:
     """A number for each node, the same for the leaves of one node."""
-    offsets, columns = graph.weights.indptr, graph.weights.indices
-    numbers = np.arange(len(graph.sizes))
-    leaves = np.flatnonzero((graph.sizes == 1) & (np.diff(offsets) == 1))
-    numbers[leaves] = len(numbers) + columns[offsets[leaves]]
-    return numbers
+    nodes = len(graph.sizes)
+    neighbor = np.zeros(nodes, dtype=np.int64)
+    neighbor[graph.rows] = graph.columns
+    is_leaf = (graph.sizes == 1) & (np.bincount(graph.rows, minlength=nodes) == 1)
+    return np.where(is_leaf, nodes + neighbor, np.arange(nodes))

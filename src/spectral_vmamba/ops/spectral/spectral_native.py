@@ -7,6 +7,7 @@ matrices. Threads share the images of a batch.
 from ctypes import byref, c_void_p
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from scipy.sparse import csr_array, identity
@@ -43,15 +44,16 @@ class SparseGraphs(NamedTuple):
 
     def node_graph(self, image: int) -> NodeGraph:
         nodes, offsets = int(self.nodes[image]), self.offsets[image].numpy()
-        entries = slice(offsets[0], offsets[-1])
-        parts = (self.weights.numpy()[entries], self.columns.numpy()[entries], offsets[: nodes + 1] - offsets[0])
-        weights = csr_array(parts, shape=(nodes, nodes))
-        return NodeGraph(self.owner[image].numpy(), self.sizes[image, :nodes].numpy(), weights)
+        rows = np.repeat(np.arange(nodes), np.diff(offsets[: nodes + 1]))
+        columns, weights = (part[offsets[0] : offsets[-1]].numpy() for part in (self.columns, self.weights))
+        return NodeGraph(self.owner[image].numpy(), self.sizes[image, :nodes].numpy(), rows, columns, weights)
 
     def affinity(self, image: int) -> csr_array:
         """The weights between the tokens of one image, as a scipy matrix."""
         graph = self.node_graph(image)
-        between = graph.weights + identity(len(graph.sizes), format="csr")
+        nodes = len(graph.sizes)
+        between = csr_array((graph.weights, (graph.rows, graph.columns)), shape=(nodes, nodes))
+        between = between + identity(nodes, format="csr")
         return csr_array(between[graph.owner][:, graph.owner] - identity(self.tokens, format="csr"))
 
 
