@@ -15,7 +15,6 @@ from torch import Tensor
 
 from spectral_vmamba.ops.turns import turn
 
-
 # Pixels of one strip in a comparison of decoded images.
 _LARGEST_STRIP = 2**18
 
@@ -64,9 +63,7 @@ def canonical_turn(pixels: UInt8[np.ndarray, "h w *c"]) -> tuple[UInt8[np.ndarra
     return np.ascontiguousarray(np.rot90(pixels, quarters)), quarters
 
 
-def canonical_quarters(
-    height: int, width: int, crop: Callable[[slice, slice], UInt8[np.ndarray, "h2 w2 *c"]]
-) -> int:
+def canonical_quarters(height: int, width: int, crop: Callable[[slice, slice], UInt8[np.ndarray, "h2 w2 *c"]]) -> int:
     """The quarter turns of `canonical_turn`, from a few rows and columns: `crop` returns a rectangle of the image.
 
     Most images are decided by their outermost rows and columns. Images that equal their own turn are compared as a
