@@ -10,7 +10,9 @@ from PIL import Image, ImageOps
 from torch import Tensor
 
 from spectral_vmamba.data.decode import image_to_tensor
-from spectral_vmamba.ops.frames import canonical_turn
+from spectral_vmamba.ops.frames import canonical_quarters
+
+_TURNS = {1: Image.Transpose.ROTATE_90, 2: Image.Transpose.ROTATE_180, 3: Image.Transpose.ROTATE_270}
 
 
 class View(NamedTuple):
@@ -74,9 +76,19 @@ class EvalTransform:
     def __call__(self, image: Image.Image) -> View:
         quarters = 0
         if self.canonical:
-            pixels, quarters = canonical_turn(np.asarray(image))
-            image = Image.fromarray(pixels)
+            image, quarters = turn_to_canonical(image)
         return View(self.transform(image), quarters)
+
+
+def turn_to_canonical(image: Image.Image) -> tuple[Image.Image, int]:
+    """`canonical_turn` of an image, with one more copy of it at most, and none if it needs no turn."""
+
+    def crop(rows: slice, columns: slice) -> UInt8[np.ndarray, "h w *c"]:
+        (top, bottom, _), (left, right, _) = rows.indices(image.height), columns.indices(image.width)
+        return np.asarray(image.crop((left, top, right, bottom)))
+
+    quarters = canonical_quarters(image.height, image.width, crop)
+    return (image.transpose(_TURNS[quarters]) if quarters else image), quarters
 
 
 @dataclass(frozen=True)
