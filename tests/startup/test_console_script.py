@@ -10,9 +10,7 @@ CODE = "import sys; from spectral_vmamba_startup.console import main; print('sta
 
 
 def test_ctrl_c_while_the_package_is_imported_is_one_line():
-    process = subprocess.Popen(
-        [sys.executable, "-c", CODE], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    process = subprocess.Popen([sys.executable, "-c", CODE], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "started\n"
     time.sleep(0.3)  # the import takes seconds

@@ -11,7 +11,8 @@ def test_counts_agree_with_their_nouns():
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(0.4, "0 s"), (89, "89 s"), (90, "2 min"), (5340, "89 min"), (7200, "2 h"), (9000, "2 h 30 min")]
+    ("seconds", "text"),
+    [(0.4, "0 s"), (89, "89 s"), (90, "2 min"), (5340, "89 min"), (7200, "2 h"), (9000, "2 h 30 min")],
 )
 def test_durations(seconds, text):
     assert duration(seconds) == text

@@ -58,5 +58,7 @@ def run(config: Namespace) -> int:
     if not done.quarter_turn_invariant:
         print_line(errors, "note: this network is not invariant to quarter turns; rotated images have other vectors")
     speed = f"{done.computed / done.seconds:.1f} images/s" if done.computed else "already complete"
-    print_line(console, f"{plural(done.images, 'image')}, vectors of length {done.vector_length}, {speed}, in {done.folder}")
+    print_line(
+        console, f"{plural(done.images, 'image')}, vectors of length {done.vector_length}, {speed}, in {done.folder}"
+    )
     return 1 if done.unreadable else 0

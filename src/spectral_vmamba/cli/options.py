@@ -32,8 +32,8 @@ class CommandParser(ArgumentParser):
     """A parser with `--dashed-names`, flags that need no value (`--cache`, `--no-cache`) and no abbreviations.
 
     jsonargparse derives options from a class, but with underscores and with booleans that need a value; the override of
-    `add_argument` adds these two habits, and `--device` with the same values everywhere. jsonargparse applies the override
-    to argument groups as well.
+    `add_argument` adds these two habits, and `--device` with the same values everywhere. jsonargparse applies the
+    override to argument groups as well.
     """
 
     def __init__(self, **kwargs: Any):
@@ -51,7 +51,6 @@ class CommandParser(ArgumentParser):
             takes_value = all(action.option_strings for action in self._actions)
             kwargs |= {"action": ActionYesNo(no_prefix="no-"), "nargs": "?" if takes_value else 0}
         return super().add_argument(*names, **kwargs)
-
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         parser, text = explain_usage_error(getattr(ex, "subcommand_parser", None) or self, message)

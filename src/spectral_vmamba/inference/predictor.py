@@ -101,8 +101,8 @@ class Predictor:
 def load(checkpoint: str | Path, weights: Weights | Literal["best"] = "best", device: str = "auto") -> Predictor:
     """Load a checkpoint of `fit`, or the best one of the folder of a run.
 
-    `weights` are the averaged ("ema") or the raw ones; "best" are those that validated better. `device` is "auto" (a GPU
-    if torch can use one), "cpu", "cuda" or "mps".
+    `weights` are the averaged ("ema") or the raw ones; "best" are those that validated better. `device` is "auto" (a
+    GPU if torch can use one), "cpu", "cuda" or "mps".
 
     >>> import numpy as np
     >>> import spectral_vmamba

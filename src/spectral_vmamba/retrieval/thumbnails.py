@@ -34,7 +34,9 @@ def make_thumbnails(index: Index, results: Sequence[tuple[NamedImage, Sequence[H
         [
             Thumbnail(_shrink(query.open), "query", query.name),
             *(
-                Thumbnail(_shrink(partial(open_image, hit.file)), f"{hit.rank}: {hit.similarity:.3f}", hit.file, hit.label)
+                Thumbnail(
+                    _shrink(partial(open_image, hit.file)), f"{hit.rank}: {hit.similarity:.3f}", hit.file, hit.label
+                )
                 for hit in hits
             ),
         ]
