@@ -3,12 +3,16 @@
 import csv
 import io
 import json
+import time
+from functools import partial
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from spectral_vmamba.cli import main
+from spectral_vmamba.data.find import NamedImage, find_images
+from spectral_vmamba.utils.progress import progress_bars
 
 
 def test_files_folders_and_patterns(run_folder, digit_folders, capsys):
@@ -16,6 +20,28 @@ def test_files_folders_and_patterns(run_folder, digit_folders, capsys):
     assert main(["predict", str(run_folder), *map(str, names), "--top", "2"]) == 0
     out = capsys.readouterr().out
     assert out.count(".png") == 1 + sum(len(list((digit_folders / f"digit {i}").iterdir())) for i in (1, 2))
+
+
+def test_a_table_is_written_at_the_end_and_its_progress_to_standard_error(
+    run_folder, digit_folders, capsys, monkeypatch
+):
+    bars = partial(progress_bars, line_seconds=0.05)
+    monkeypatch.setattr("spectral_vmamba.cli.predict.progress_bars", bars)
+    monkeypatch.setattr("spectral_vmamba.cli.predict.find_images", slow_images)
+    assert main(["predict", str(run_folder), str(digit_folders / "digit 0" / "0.png")]) == 0
+    captured = capsys.readouterr()
+    assert "classifying: 0 of 1 after 0 s\n" in captured.err
+    assert "classifying" not in captured.out
+
+
+def slow_images(names, allow_urls):
+    for image in find_images(names, allow_urls):
+
+        def open_slowly(image=image):
+            time.sleep(0.2)
+            return image.open()
+
+        yield NamedImage(image.name, open_slowly)
 
 
 def test_json_lines_and_csv(run_folder, digit_folders, capsys):

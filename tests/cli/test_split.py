@@ -11,7 +11,7 @@ def test_fixed_numbers_per_class(digit_folders, tmp_path, capsys):
     table = tmp_path / "t.csv"
     counts = ["--train-per-class", "10", "--val-per-class", "5"]
     assert main(["split", str(digit_folders), *counts, "--output", str(table)]) == 0
-    assert "100 training and 50 validation images, 10 classes, seed 0" in capsys.readouterr().out
+    assert "100 training images, 50 validation images, 10 classes, seed 0" in capsys.readouterr().out
     rows = list(csv.DictReader(table.open()))
     assert sum(row["split"] == "train" for row in rows) == 100
     assert all((tmp_path / row["path"]).exists() for row in rows)

@@ -1,5 +1,7 @@
 """Decode image files: modes, orientation, limits and damage."""
 
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -117,3 +119,24 @@ def test_all_forms_of_an_image_become_the_same_pixels(tmp_path):
 
 def test_resize_keeps_proportions():
     assert resize(torch.zeros(1, 3, 100, 50), 25).shape == (1, 3, 50, 25)
+
+
+HEIC_HEADER = b"\0\0\0\x18ftypheic\0\0\0\0mif1heic"
+
+
+def test_a_heic_image_names_the_extra_that_reads_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
+    with pytest.raises(ValueError, match=r"a.heic is a HEIC image; to read it, pip install 'spectral-vmamba\[heic\]'"):
+        decode_image(HEIC_HEADER, "a.heic")
+
+
+@pytest.mark.full
+def test_heic_images_are_read(tmp_path):
+    heif = pytest.importorskip("pillow_heif", reason="comes with the extra `heic`")
+    pixels = np.full((64, 96, 3), 128, np.uint8)
+    heif.from_pillow(Image.fromarray(pixels)).save(tmp_path / "a.heic", quality=90)
+    image = load_image(tmp_path / "a.heic")
+    assert image.shape == (3, 64, 96)
+    assert (image.float() - 128).abs().max() <= 4  # lossy
+    with pytest.raises(ValueError, match=r"b.heic cannot be read as an image"):
+        decode_image(HEIC_HEADER, "b.heic")

@@ -143,3 +143,10 @@ def test_default_workers(monkeypatch):
     for cores, world_size, expected in ((1, 1, 1), (4, 1, 4), (64, 1, 8), (4, 2, 2), (2, 8, 1), (None, 1, 1)):
         monkeypatch.setattr("os.cpu_count", lambda cores=cores: cores)
         assert default_workers(world_size) == expected
+
+
+def test_batch_sizes_and_workers_are_checked():
+    with pytest.raises(ValueError, match="expected batch_size of at least 1, got 0"):
+        split_into_batches(3, 0)
+    with pytest.raises(ValueError, match="expected workers of at least 0, got -1"):
+        load_batches([], [], -1)

@@ -22,7 +22,7 @@ def test_fixed_counts_per_class():
     assert split_counts(images, 10, 5, seed=1)[0].names != train.names
     rest, _ = split_counts(images, None, 5, seed=0)
     assert np.bincount(rest.labels).tolist() == [15, 15, 15]
-    with pytest.raises(ValueError, match="3 classes have fewer than 30 images: 0 has 20"):
+    with pytest.raises(ValueError, match="3 classes with fewer than 30 images: 0 has 20"):
         split_counts(images, 20, 10, seed=0)
     with pytest.raises(ValueError, match="at least 1 image per class in each part, got 0 and 5"):
         split_counts(images, 0, 5, seed=0)

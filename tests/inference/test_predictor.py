@@ -94,9 +94,9 @@ def test_a_stream_is_read_a_batch_at_a_time(predictor, photo):
 
 
 def test_settings_are_checked(predictor, photo):
-    for wrong in ({"top": 0}, {"batch_size": 0}):
-        with pytest.raises(ValueError, match="expected top and batch_size of at least 1"):
-            predictor.predict(photo, **wrong)
+    for name in ("top", "batch_size"):
+        with pytest.raises(ValueError, match=f"expected {name} of at least 1, got 0"):
+            predictor.predict(photo, **{name: 0})
 
 
 def test_raw_and_averaged_weights_can_both_be_loaded(run):

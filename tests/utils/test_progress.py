@@ -49,10 +49,14 @@ def test_redirected_output_gets_lines_also_during_a_long_item():
 
 def test_the_lines_of_a_failed_task_stop():
     console, stream = make_console(False)
+
+    def fail(items) -> None:
+        for _ in items:
+            raise ValueError("no more")
+
     with progress_bars(console, line_seconds=0.1) as progress:
         with pytest.raises(ValueError, match="no more"):
-            for _ in progress(range(3), "work", 3):
-                raise ValueError("no more")
+            fail(progress(range(3), "work", 3))
         shown = stream.getvalue()
         time.sleep(0.3)
         assert stream.getvalue() == shown

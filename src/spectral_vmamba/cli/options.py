@@ -32,8 +32,8 @@ class CommandParser(ArgumentParser):
     """A parser with `--dashed-names`, flags that need no value (`--cache`, `--no-cache`) and no abbreviations.
 
     jsonargparse derives options from a class, but with underscores and with booleans that need a value; the override of
-    `add_argument` adds these two habits, and `--device` with the same values everywhere. jsonargparse applies the override
-    to argument groups as well.
+    `add_argument` adds these two habits, and `--device` with the same values everywhere. jsonargparse applies the
+    override to argument groups as well.
     """
 
     def __init__(self, **kwargs: Any):

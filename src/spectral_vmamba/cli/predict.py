@@ -6,11 +6,13 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 
 from jsonargparse import Namespace
+from rich.console import Console
 
 from spectral_vmamba.cli.console import folding_table, print_error, print_table
 from spectral_vmamba.cli.options import CommandParser
 from spectral_vmamba.data.find import find_images
 from spectral_vmamba.data.unreadable import ReadError
+from spectral_vmamba.utils.progress import Progress, no_progress, progress_bars
 from spectral_vmamba.utils.wording import at_least
 
 _DESCRIPTION = f"""{__doc__}
@@ -57,16 +59,21 @@ def run(config: Namespace) -> int:
         raise ValueError("expected paths of images on standard input, got none")
     failed: list[str] = []
 
-    def predictions() -> Iterator[dict]:
-        images = find_images(names, config.allow_urls)
-        for name, outcome in predictor.predict_stream(images, config.top, config.batch_size):
+    def predictions(progress: Progress) -> Iterator[dict]:
+        found = list(find_images(names, config.allow_urls))
+        outcomes = predictor.predict_stream(found, config.top, config.batch_size)
+        for name, outcome in progress(outcomes, "classifying", len(found)):
             if isinstance(outcome, ReadError):
                 failed.append(name)
                 print_error(outcome.reason)
             else:
                 yield {"file": name, "classes": outcome.classes, "probabilities": outcome.probabilities}
 
-    _WRITERS[config.format](predictions())
+    rows: Iterable[dict] = predictions(no_progress)
+    if config.format == "table":  # the other formats are written row by row
+        with progress_bars(Console(stderr=True)) as progress:
+            rows = list(predictions(progress))
+    _WRITERS[config.format](rows)
     return 1 if failed else 0
 
 

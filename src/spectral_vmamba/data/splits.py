@@ -47,9 +47,8 @@ def split_counts(
     too_small = {dataset.classes[label]: size for label, size in class_sizes.items() if size < needed}
     if too_small:
         name, size = next(iter(too_small.items()))
-        raise ValueError(
-            f"fewer than {needed} images in {plural(len(too_small), 'class', 'classes')}: {name} has {size}"
-        )
+        count = plural(len(too_small), "class", "classes")
+        raise ValueError(f"{count} with fewer than {needed} images: {name} has {size}")
     train, val = _draw(dataset, {label: (train_per_class, val_per_class) for label in class_sizes}, seed)
     return dataset.subset(train), dataset.subset(val)
 

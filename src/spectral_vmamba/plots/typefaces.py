@@ -1,6 +1,6 @@
 """Fonts for text from outside, such as file and class names in any script."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from matplotlib.font_manager import findfont, fontManager
@@ -49,7 +49,7 @@ def _fonts() -> Iterator[tuple[str, str]]:
         yield name, paths[name]
 
 
-def _read_charmap(path: str) -> dict[int, int]:
+def _read_charmap(path: str) -> Mapping[int, int]:
     try:
         return FT2Font(path).get_charmap()
     except (OSError, RuntimeError):  # a damaged font, or one removed since matplotlib listed it

@@ -132,7 +132,7 @@ class Estimate:
         self.stated = False
 
     def update(self, done: float, total: float, what: str) -> None:
-        """`done` of `total` is finished. Count from the first call on, so that the time to start is not extrapolated."""
+        """Report that `done` of `total` is finished. Counts from the first call on: starting takes time, too."""
         now = time.monotonic()
         if self.first is None:
             self.first = (now, done)
