@@ -65,7 +65,8 @@ def canonical_turn(pixels: UInt8[np.ndarray, "h w *c"]) -> tuple[UInt8[np.ndarra
 
     The counterclockwise turn with the fewest quarters wins ties.
     """
-    quarters = canonical_quarters(*pixels.shape[:2], lambda rows, columns: pixels[rows, columns])
+    height, width = pixels.shape[:2]
+    quarters = canonical_quarters(height, width, lambda rows, columns: pixels[rows, columns])
     return np.ascontiguousarray(np.rot90(pixels, quarters)), quarters
 
 

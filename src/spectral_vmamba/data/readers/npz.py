@@ -102,9 +102,9 @@ def _read_pixels(pack: Pack, split: str) -> ImageDataset:
     if len(pixels.shape) not in (3, 4) or pixels.shape[3:] not in ((), (3,)):
         raise ValueError(f"expected x_{split} of shape (n, h, w) or (n, h, w, 3), got {pixels.shape}")
     if pixels.dtype != np.uint8:
-        converted = (row.astype(np.uint8) for row in pixels.rows())
+        converted = (row.astype(np.uint8).tobytes() for row in pixels.rows())
         pixels = unpack(converted, pixels.shape, np.dtype(np.uint8), f"x_{split} of {pack.path}")
-    stamps = [crc32(image) for image in pixels.rows()]
+    stamps = [crc32(image.tobytes()) for image in pixels.rows()]
     return _pixel_dataset(PixelArrays(pixels), stamps, labels, pack.path.stem, None)
 
 
@@ -114,14 +114,14 @@ def _read_sheets(pack: Pack) -> ImageDataset:
     stamps: list[int] = []
     height, width = _grid_of_sheet(pack, 0).shape[2:4]
 
-    def images() -> Iterator[np.ndarray]:
+    def images() -> Iterator[bytes]:
         for k in range(-(-len(labels) // _SHEET_SIDE**2)):
             grid = _grid_of_sheet(pack, k)
             if grid.shape[2:4] != (height, width):
                 raise ValueError(f"sheet{k} has images of {grid.shape[2:4]} pixels, sheet0 of {(height, width)}")
             for image in grid.reshape(-1, height, width, 3)[: len(labels) - len(stamps)]:
                 stamps.append(crc32(image))
-                yield image
+                yield image.tobytes()
 
     pixels = unpack(images(), (len(labels), height, width, 3), np.dtype(np.uint8), f"the sheets of {pack.path}")
     return _pixel_dataset(PixelArrays(pixels), stamps, labels, pack.path.stem, _class_names(pack, labels))

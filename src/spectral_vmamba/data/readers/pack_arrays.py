@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 import numpy as np
 
@@ -61,10 +61,11 @@ class MappedArray:
             yield from (np.ascontiguousarray(row) for row in self._array)
             return
         row = np.empty(self.shape[1:], self.dtype)
+        buffer = memoryview(row.reshape(-1).view(np.uint8))  # pyright: ignore[reportArgumentType]
         with self.path.open("rb") as stream:
             stream.seek(self.offset)
             for _ in range(len(self)):
-                if stream.readinto(row.reshape(-1).view(np.uint8)) != row.nbytes:
+                if stream.readinto(buffer) != row.nbytes:
                     raise ValueError(f"{self.path} ends inside an array; it was truncated")
                 yield row
 
@@ -132,7 +133,7 @@ def open_pack(path: Path) -> Iterator[Pack]:
 
 
 def unpack(
-    chunks: Iterable[bytes | np.ndarray], shape: tuple[int, ...], dtype: np.dtype, name: str, is_fortran: bool = False
+    chunks: Iterable[bytes], shape: tuple[int, ...], dtype: np.dtype, name: str, is_fortran: bool = False
 ) -> MappedArray:
     """Write an array, chunk by chunk, to a temporary file that lives as long as the returned array, and map it."""
     size, folder = prod(shape) * dtype.itemsize, tempfile.gettempdir()
@@ -173,7 +174,7 @@ class _Header:
     length: int
 
 
-def _read_header(name: str, stream: BinaryIO) -> _Header:
+def _read_header(name: str, stream: IO[bytes]) -> _Header:
     """The header of a `.npy` file. Structured arrays, the only ones of format 3, are not expected."""
     readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     try:
@@ -193,6 +194,6 @@ def _check_size(name: str, size: int, header: _Header) -> None:
         raise ValueError(f"{name} has {size} bytes, expected {expected} for {header.dtype} of shape {header.shape}")
 
 
-def _chunks(stream: BinaryIO) -> Iterator[bytes]:
+def _chunks(stream: IO[bytes]) -> Iterator[bytes]:
     while chunk := stream.read(_COPY_BYTES):
         yield chunk

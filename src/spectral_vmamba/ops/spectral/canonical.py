@@ -64,7 +64,7 @@ def canonical_eigenspaces(
         vectors = torch.stack([space.only_vector() for space in spaces])
         evidence = (trivial[None], content[None], squared_radii, node_order[None])
         return vectors * _signs(vectors[None], *evidence)[0, :, None]
-    probes = content_probes(trivial[None], content[None], squared_radii)[0]
+    probes = _probes(trivial[None], content[None], squared_radii)[0]
     bases = []
     for space in spaces:
         bases.append(_basis(space, probes, node_order, min(space.dimension, count)))
@@ -78,7 +78,7 @@ def eigenspace_end(values: Float[Tensor, "b c"], count: int) -> Int[Tensor, "b"]
     return count + breaks.logical_not().cumprod(-1).sum(-1)
 
 
-def content_probes(trivial: Tensor, content: Tensor, squared_radii: Tensor) -> Float[Tensor, "b p l"]:
+def _probes(trivial: Tensor, content: Tensor, squared_radii: Tensor) -> Float[Tensor, "b p l"]:
     """√degree · contentⁱ · radiusʲ, i + j = 1, 2, …, orthogonal to the trivial vector, of length one (or zero)."""
     content, radius = _standardize(content), _standardize(squared_radii.to(content).expand(content.shape))
     contents, radii = _powers(content), _powers(radius)
@@ -106,7 +106,7 @@ def _signs(vectors, trivial, content, squared_radii, node_order) -> Float[Tensor
     if vectors.device.type == "cpu" and load_native().library is not None:
         evidence = (trivial, content, squared_radii, node_order)
         return native_signs(vectors, *evidence, SIGNIFICANT, CLEAR, _HIGHEST_DEGREE)
-    return signs_by_probes(vectors, content_probes(trivial, content, squared_radii), node_order)
+    return signs_by_probes(vectors, _probes(trivial, content, squared_radii), node_order)
 
 
 def signs_by_probes(vectors: Float[Tensor, "b m l"], probes: Tensor, node_order: Tensor) -> Float[Tensor, "b m"]:
@@ -120,24 +120,25 @@ def signs_by_probes(vectors: Float[Tensor, "b m l"], probes: Tensor, node_order:
 
 
 def _basis(space: Eigenspace, probes: Tensor, node_order: Tensor, needed: int) -> Float[Tensor, "s l"]:
-    """Gram-Schmidt over the projections of the probes, then of single nodes.
+    """Gram-Schmidt in the eigenspace over the probes, then over single nodes.
 
-    A node counts if the squared length that is left of its projection is significant, which the diagonals tell.
+    A node counts if the squared length that is left of its projection is significant. The diagonal of the projection
+    onto the space has these lengths for all nodes at once.
     """
-    chosen = probes.new_zeros(0, probes.shape[-1])
-    for candidate in space.project(probes):
+    candidates = space.coordinates(probes)
+    chosen = candidates[:0]
+    for candidate in candidates:
         if len(chosen) == needed:
             break
         rest = _remainder(candidate, chosen)
         if rest.norm() > SIGNIFICANT:
             chosen = torch.cat([chosen, (rest / rest.norm())[None]])
-    diagonal = space.diagonal() if len(chosen) < needed else None
-    while diagonal is not None and len(chosen) < needed:
-        left = (diagonal - chosen.square().sum(0))[node_order]
+    while len(chosen) < needed:
+        left = (space.diagonal() - space.expand(chosen).square().sum(0))[node_order]
         node = node_order[(left > SIGNIFICANT**2).to(torch.uint8).argmax()]
-        rest = _remainder(space.project(torch.zeros_like(diagonal).index_fill(0, node, 1.0)[None])[0], chosen)
+        rest = _remainder(space.coordinates_of_token(node), chosen)
         chosen = torch.cat([chosen, (rest / rest.norm())[None]])
-    return chosen
+    return space.expand(chosen)
 
 
 def _remainder(candidate: Tensor, chosen: Tensor) -> Tensor:

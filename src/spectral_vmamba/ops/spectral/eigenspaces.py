@@ -47,17 +47,30 @@ class Eigenspace:
     def dimension(self) -> int:
         return len(self.vectors) + (0 if self.differences is None else self.differences.dimension)
 
-    def project(self, vectors: Float[Tensor, "p l"]) -> Float[Tensor, "p l"]:
-        projected = (vectors @ self.vectors.mT) @ self.vectors
-        return projected if self.differences is None else projected + self.differences.project(vectors)
+    def coordinates(self, tokens: Float[Tensor, "p l"]) -> Float[Tensor, "p e"]:
+        """Orthonormal coordinates of the projections: along the vectors, then the projections onto the differences."""
+        along = tokens @ self.vectors.mT
+        return along if self.differences is None else torch.cat([along, self.differences.project(tokens)], dim=-1)
+
+    def coordinates_of_token(self, token: Tensor) -> Float[Tensor, "e"]:
+        along = self.vectors[:, token]
+        if self.differences is None:
+            return along
+        single = torch.zeros_like(self.differences.contraction.share).index_fill(0, token, 1.0)
+        return torch.cat([along, self.differences.project(single[None])[0]])
+
+    def expand(self, coordinates: Float[Tensor, "m e"]) -> Float[Tensor, "m l"]:
+        """The vectors with these coordinates. Projects differences again: rounding may have left them."""
+        known = len(self.vectors)
+        expanded = coordinates[:, :known] @ self.vectors
+        return expanded if self.differences is None else expanded + self.differences.project(coordinates[:, known:])
 
     def only_vector(self) -> Float[Tensor, "l"]:
         """The unit vector, up to its sign, of a space of one dimension."""
         if len(self.vectors):
             return self.vectors[0]
-        diagonal = self.diagonal()
-        token = torch.zeros_like(diagonal).index_fill(0, diagonal.argmax(), 1.0)
-        return self.project(token[None])[0] / diagonal.max().sqrt()
+        coordinates = self.coordinates_of_token(self.diagonal().argmax())
+        return self.expand((coordinates / coordinates.norm())[None])[0]
 
     def diagonal(self) -> Float[Tensor, "l"]:
         """Of the projection: the squared length of the projection of each single token."""

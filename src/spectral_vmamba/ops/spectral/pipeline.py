@@ -102,7 +102,7 @@ def _canonical_eigenvectors(features, content, node_ranks, squared_radii, wanted
     complete = (eigenspace_end(pairs.values, count) < pairs.values.shape[-1]) | (pairs.values.shape[-1] == tokens - 1)
     for image in sorted(set(range(images)) - set(solved[complete].tolist())):
         spaces, trivial = solution.eigenspaces(image)
-        evidence = (trivial, *(part.cpu() for part in (content[image], squared_radii, node_order[image])))
+        evidence = (trivial, content[image].cpu(), squared_radii.cpu(), node_order[image].cpu())
         vectors[image, :count] = canonical_eigenspaces(spaces, *evidence, count).to(vectors)
     return vectors
 
