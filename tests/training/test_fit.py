@@ -6,6 +6,8 @@ from dataclasses import replace
 import pytest
 import torch
 import yaml
+from accelerate import Accelerator
+from accelerate.state import AcceleratorState, GradientState, PartialState
 
 from spectral_vmamba.inference import load
 from spectral_vmamba.inference.checkpoint import load_checkpoint
@@ -69,6 +71,33 @@ def test_precision_and_tracker_are_settings_of_each_run(tmp_path):
     assert losses[1][0] == pytest.approx(losses[0][0], rel=5e-4)  # measured: 5e-5
     assert list((tmp_path / "b" / "logs").rglob("events.out.tfevents.*"))
     assert not (tmp_path / "a" / "logs").exists()
+
+
+def test_the_accelerator_of_the_calling_program_is_not_changed(tmp_path):
+    """Its device, precision, process and accumulated steps stay; runs in between have their own."""
+    host = Accelerator(cpu=True, mixed_precision="bf16", gradient_accumulation_steps=3)
+    try:
+        before = [dict(kind._shared_state) for kind in (AcceleratorState, GradientState, PartialState)]
+        plain, half = (
+            train(digits_config(tmp_path / precision, epochs=1, precision=precision)) for precision in ("no", "bf16")
+        )
+        assert plain.history[0].loss != half.history[0].loss
+        assert [dict(kind._shared_state) for kind in (AcceleratorState, GradientState, PartialState)] == before
+        assert (host.mixed_precision, host.device, host.process_index) == ("bf16", torch.device("cpu"), 0)
+        assert host.gradient_accumulation_steps == 3
+        model = host.prepare(torch.nn.Linear(2, 2))
+        with host.autocast():
+            assert model(torch.ones(1, 2)).dtype == torch.float32  # accelerate converts outputs
+        assert Accelerator().mixed_precision == "bf16"
+    finally:
+        AcceleratorState._reset_state(reset_partial_state=True)
+        GradientState._reset_state()
+
+
+def test_a_run_leaves_no_state_behind(tmp_path):
+    train(digits_config(tmp_path / "run", epochs=1))
+    assert not AcceleratorState._shared_state
+    assert not PartialState._shared_state
 
 
 def test_patience_ends_a_run(tmp_path):
