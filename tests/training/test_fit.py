@@ -11,7 +11,7 @@ from accelerate.state import AcceleratorState, GradientState, PartialState
 
 from spectral_vmamba.inference import load
 from spectral_vmamba.inference.checkpoint import load_checkpoint
-from spectral_vmamba.training import SilentReporter, TrainConfig, fit
+from spectral_vmamba.training import OptimizerConfig, SilentReporter, TrainConfig, fit
 from spectral_vmamba.utils.settings import from_dict
 from tests.support.caches import lite_config
 from tests.support.runs import digits_config, load_tensors, tensors_equal
@@ -38,6 +38,20 @@ def test_the_folder_contains_everything_about_the_run(run):
     assert header.split.data.endswith("few_digits.npz")
     assert yaml.safe_load((run.folder / "config.yaml").read_text())["batch_size"] == 32
     assert len(json.loads((run.folder / "history.json").read_text())) == 8
+
+
+def test_the_weights_of_a_file_are_chosen_by_the_epoch_that_it_holds(tmp_path):
+    """The learning rate rises until the raw weights are worse than before: the best epoch chooses them, the last epoch
+    the averaged ones."""
+    optimizer = OptimizerConfig(lr=1e-2, min_lr=2.0, warmup_lr=1e-2, warmup_epochs=1)
+    config = digits_config(tmp_path, epochs=3, batch_size=32, ema=0.99, drop_path=0.0, optimizer=optimizer)
+    result = train(config)
+    best, last = (load_checkpoint(tmp_path / f"{name}.safetensors") for name in ("best", "last"))
+    assert best.header.best_weights == result.best["weights"]
+    assert last.header.best_weights == result.history[-1].better_weights()[0]
+    loaded = load(tmp_path / "last.safetensors").model.state_dict()
+    expected = last.with_prefix(last.header.best_weights)
+    assert all(loaded[name].equal(tensor) for name, tensor in expected.items())
 
 
 def test_the_same_seed_gives_the_same_bits_with_any_number_of_workers(tmp_path):

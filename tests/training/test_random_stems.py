@@ -16,6 +16,11 @@ NARROW = {"widths": (8,), "depths": (1,)}
 STEM = "tokenizer.rfn.stem."
 
 
+class TitleReporter(SilentReporter):
+    def begin(self, title, steps, done, epochs):
+        self.title = title
+
+
 @pytest.fixture
 def no_weights(tmp_path, monkeypatch):
     """A machine on which no weights were downloaded."""
@@ -60,10 +65,12 @@ def test_every_run_with_a_frozen_stem_needs_its_weights(data, tmp_path, no_weigh
 
 
 def test_a_checkpoint_identifies_its_stem_and_needs_no_other_weights(data, tmp_path, no_weights):
-    first = fit(config(data, tmp_path / "first", stem_weights="none"), reporter=SilentReporter())
+    reporter = TitleReporter()
+    first = fit(config(data, tmp_path / "first", stem_weights="none"), reporter=reporter)
     checkpoint = load_checkpoint(first.folder / "best.safetensors")
     assert checkpoint.header.stem_sha256 is not None
     assert "stem_weights" not in checkpoint.header.model_options
+    assert checkpoint.header.stem_sha256[:12] in reporter.title
     load(first.folder)
     initialized = fit(replace(config(data, tmp_path / "second"), initial=str(first.folder)), reporter=SilentReporter())
     again = load_checkpoint(initialized.folder / "best.safetensors").header
