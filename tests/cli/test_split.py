@@ -22,7 +22,7 @@ def test_test_images(digit_folders, tmp_path, capsys):
     table = tmp_path / "t.csv"
     options = ["--val-fraction", "0.2", "--test-fraction", "0.1", "--output", str(table)]
     assert main(["split", str(digit_folders), *options]) == 0
-    assert "140 training and 40 validation and 20 test images, 10 classes" in capsys.readouterr().out
+    assert "140 training images, 40 validation images, 20 test images, 10 classes" in capsys.readouterr().out
     assert [len(part) for part in read_csv(table).values()] == [140, 40, 20]
     assert main(["split", str(digit_folders), *options, "--overwrite", "--val-per-class", "2"]) == 1
     assert "--test-fraction requires --val-fraction, not --val-per-class" in capsys.readouterr().err

@@ -6,10 +6,12 @@ from dataclasses import replace
 import pytest
 import torch
 import yaml
+from accelerate import Accelerator
+from accelerate.state import AcceleratorState, GradientState, PartialState
 
 from spectral_vmamba.inference import load
 from spectral_vmamba.inference.checkpoint import load_checkpoint
-from spectral_vmamba.training import SilentReporter, TrainConfig, fit
+from spectral_vmamba.training import OptimizerConfig, SilentReporter, TrainConfig, fit
 from spectral_vmamba.utils.settings import from_dict
 from tests.support.caches import lite_config
 from tests.support.runs import digits_config, load_tensors, tensors_equal
@@ -36,6 +38,20 @@ def test_the_folder_contains_everything_about_the_run(run):
     assert header.split.data.endswith("few_digits.npz")
     assert yaml.safe_load((run.folder / "config.yaml").read_text())["batch_size"] == 32
     assert len(json.loads((run.folder / "history.json").read_text())) == 8
+
+
+def test_the_weights_of_a_file_are_chosen_by_the_epoch_that_it_holds(tmp_path):
+    """The learning rate rises until the raw weights are worse than before: the best epoch chooses them, the last epoch
+    the averaged ones."""
+    optimizer = OptimizerConfig(lr=1e-2, min_lr=2.0, warmup_lr=1e-2, warmup_epochs=1)
+    config = digits_config(tmp_path, epochs=3, batch_size=32, ema=0.99, drop_path=0.0, optimizer=optimizer)
+    result = train(config)
+    best, last = (load_checkpoint(tmp_path / f"{name}.safetensors") for name in ("best", "last"))
+    assert best.header.best_weights == result.best["weights"]
+    assert last.header.best_weights == result.history[-1].better_weights()[0]
+    loaded = load(tmp_path / "last.safetensors").model.state_dict()
+    expected = last.with_prefix(last.header.best_weights)
+    assert all(loaded[name].equal(tensor) for name, tensor in expected.items())
 
 
 def test_the_same_seed_gives_the_same_bits_with_any_number_of_workers(tmp_path):
@@ -69,6 +85,33 @@ def test_precision_and_tracker_are_settings_of_each_run(tmp_path):
     assert losses[1][0] == pytest.approx(losses[0][0], rel=5e-4)  # measured: 5e-5
     assert list((tmp_path / "b" / "logs").rglob("events.out.tfevents.*"))
     assert not (tmp_path / "a" / "logs").exists()
+
+
+def test_the_accelerator_of_the_calling_program_is_not_changed(tmp_path):
+    """Its device, precision, process and accumulated steps stay; runs in between have their own."""
+    host = Accelerator(cpu=True, mixed_precision="bf16", gradient_accumulation_steps=3)
+    try:
+        before = [dict(kind._shared_state) for kind in (AcceleratorState, GradientState, PartialState)]
+        plain, half = (
+            train(digits_config(tmp_path / precision, epochs=1, precision=precision)) for precision in ("no", "bf16")
+        )
+        assert plain.history[0].loss != half.history[0].loss
+        assert [dict(kind._shared_state) for kind in (AcceleratorState, GradientState, PartialState)] == before
+        assert (host.mixed_precision, host.device, host.process_index) == ("bf16", torch.device("cpu"), 0)
+        assert host.gradient_accumulation_steps == 3
+        model = host.prepare(torch.nn.Linear(2, 2))
+        with host.autocast():
+            assert model(torch.ones(1, 2)).dtype == torch.float32  # accelerate converts outputs
+        assert Accelerator().mixed_precision == "bf16"
+    finally:
+        AcceleratorState._reset_state(reset_partial_state=True)
+        GradientState._reset_state()
+
+
+def test_a_run_leaves_no_state_behind(tmp_path):
+    train(digits_config(tmp_path / "run", epochs=1))
+    assert not AcceleratorState._shared_state
+    assert not PartialState._shared_state
 
 
 def test_patience_ends_a_run(tmp_path):

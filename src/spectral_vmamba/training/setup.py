@@ -1,7 +1,6 @@
 """From settings to the parts of a training run: data, model, optimizer, devices."""
 
 import importlib.util
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,9 +134,6 @@ def _make_feed(
 
 def _make_accelerator(config: TrainConfig, folder: RunFolder) -> "Accelerator":
     accelerate = require("accelerate", "train")
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
-        # accelerate keeps device and precision for the whole process; here they are settings of a run.
-        accelerate.state.AcceleratorState._reset_state(reset_partial_state=True)
     tracker = _find_tracker(config.tracker)
     accelerator = accelerate.Accelerator(
         cpu=config.device == "cpu",
