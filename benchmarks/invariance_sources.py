@@ -64,7 +64,8 @@ def measure_source(name: str, pixels: UInt8[Tensor, "b 3 H W"], seeds: Sequence[
     changes: dict[float, list[float]] = {angle: [] for angle in ANGLES}
     for seed in seeds:
         torch.manual_seed(seed)
-        model = activate_scan(create_model(model_name, num_classes=10, **options))
+        model = create_model(model_name, num_classes=10, **options)
+        activate_scan(model)
         images = normalize(pixels, model.pretrained_cfg["mean"], model.pretrained_cfg["std"])
         for gap in rotation_gap(model, images, ANGLES):
             changes[gap.angle].append(gap.mean_difference)

@@ -96,13 +96,15 @@ def measure_traversal(
     upright, rotated = pixels, rotate(pixels, angle)
     with torch.no_grad():
         before, after = (tokenizer.eval()(normalize(view, mean, std)).image_traversal() for view in (upright, rotated))
-    cross = [PatternTraversal.from_pattern("cross", each.grid, 1, pixels.device) for each in (before, after)]
+    cross_before, cross_after = (
+        PatternTraversal.from_pattern("cross", each.grid, 1, pixels.device) for each in (before, after)
+    )
     return TraversalPair(
         title,
         angle,
         (_to_array(upright), _to_array(rotated)),
         _compare_orders(before, after, angle, slice(0, None, 2)),
-        _compare_orders(*cross, angle, slice(0, 2)),
+        _compare_orders(cross_before, cross_after, angle, slice(0, 2)),
     )
 
 
