@@ -36,7 +36,7 @@ SV_CLONES void one_row(const Tokens& tokens, int64_t token, double same, double*
     squared_distances<1>(tokens, token, same, out);
 }
 
-// Stores all distances of a small image. For larger images, computes them on request.
+// Stores all distances of a small image, from the first pass over `rows`. For larger images, computes them on request.
 class Distances {
   public:
     static constexpr int64_t strip = 4;
@@ -57,15 +57,33 @@ class Distances {
         return out;
     }
 
-    // Call this after `rows` has covered all tokens.
-    const double* row(int64_t token) {
-        if (stores_all) return memory.data() + token * tokens.padded;
+    // Rows in any order follow: stores them if they fit, because a single row takes several times as long as its share
+    // of a strip.
+    void prepare_for_any_order() {
+        if (stores_all || tokens.count * tokens.padded > largest_stored_on_request) return;
+        stores_all = true;
+        memory.resize(tokens.count * tokens.padded);
+        for (int64_t first = 0; first < tokens.count; first += strip) rows(first);
+    }
+
+    const double* row_in_any_order(int64_t token) {
+        if (stores_all) return stored(token);
         one_row(tokens, token, same, memory.data());
         return memory.data();
     }
 
+    // Tokens 0, 1, 2, … one after the other.
+    const double* next_row(int64_t token) {
+        if (stores_all) return stored(token);
+        if (token % strip == 0) rows(token);
+        return memory.data() + token % strip * tokens.padded;
+    }
+
   private:
-    static constexpr int64_t largest_stored = 1 << 18;
+    static constexpr int64_t largest_stored = 1 << 18, largest_stored_on_request = 1 << 24;  // 2 MB, 128 MB
+
+    const double* stored(int64_t token) const { return memory.data() + token * tokens.padded; }
+
     double same;
     bool stores_all;
     std::vector<double> memory;
@@ -155,9 +173,10 @@ std::vector<Edge> spanning_tree(Distances& distances) {
     std::vector<int32_t> parent(count, 0);
     std::vector<char> in_tree(count, 0);
     std::vector<Edge> tree;
+    distances.prepare_for_any_order();
     for (int64_t token = 0; int64_t(tree.size()) < count - 1;) {
         in_tree[token] = 1;
-        const double* row = distances.row(token);
+        const double* row = distances.row_in_any_order(token);
         int64_t next = -1;
         for (int64_t j = 0; j < count; ++j) {
             if (in_tree[j]) continue;
@@ -214,7 +233,7 @@ std::vector<Edge> with_spanning_edges(const std::vector<Edge>& edges, Distances&
     std::vector<Edge> spanning, all;
     for (int64_t source = 0; source < count; ++source) {
         const std::vector<double>& longest = paths.longest_edges(int32_t(source));
-        const double* row = distances.row(source);
+        const double* row = distances.next_row(source);
         for (int64_t j = 0; j < count; ++j)
             if (j != source && row[j] <= longest[j] + slack) spanning.push_back({int32_t(source), int32_t(j), row[j]});
     }

@@ -3,19 +3,37 @@
 import re
 
 from spectral_vmamba.cli import main
+from tests.support.runs import write_digits
 
 
 def test_the_report_is_self_contained_and_the_demo_can_be_repeated(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("spectral_vmamba.cli.demo._PHOTOGRAPHS", ("coffee",))
+    monkeypatch.setattr("spectral_vmamba.cli.demo._DATA", str(write_digits(tmp_path)))
     folder = tmp_path / "demo"
     arguments = ["demo", "-o", str(folder), "--epochs", "1", "--step", "90"]
     assert main(arguments) == 0
     out = capsys.readouterr().out
-    assert "(0 flips)" in out
+    flips = [int(count) for count in re.findall(r"\((\d+) flips\)", out)]
+    assert flips[0] == flips[2] == 0 < flips[1], "Spectral VMamba, VMamba, VMamba with canonical frame"
     report = (folder / "report.html").read_text()
-    assert report.count("data:image/png;base64,") == len(list(folder.glob("*.png"))) == 8
+    assert report.count("data:image/png;base64,") == len(list(folder.glob("*.png"))) == 9
     assert not re.search(r'(src|href)="(?!data:)', report)
-    for fact in ("Spectral VMamba nano", "VMamba nano", "spectral-vmamba demo --epochs 1", "torch 2"):
+    for fact in (
+        "Spectral VMamba nano",
+        "VMamba nano with canonical frame",
+        "spectral-vmamba demo --epochs 1",
+        "torch 2",
+    ):
         assert fact in report
+    rows = [re.findall(r"<td>([^<]*)</td>", row) for row in re.findall(r"<tr>(.*?)</tr>", report)]
+    results = {(row[0], row[1]): row[-1] for row in rows if row and row[1] in ("tensor", "no-frame")}
+    assert results == {
+        ("Spectral VMamba nano", "tensor"): "passed",
+        ("Spectral VMamba nano", "no-frame"): "passed",
+        ("VMamba nano", "tensor"): "measured",
+        ("VMamba nano", "no-frame"): "measured",
+        ("VMamba nano with canonical frame", "tensor"): "passed",
+        ("VMamba nano with canonical frame", "no-frame"): "measured",
+    }
     assert main(arguments) == 0, "a finished demo is measured again"
-    assert "22 steps" in capsys.readouterr().out
+    assert "5 steps" in capsys.readouterr().out

@@ -3,12 +3,14 @@
 import json
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
 
 from spectral_vmamba.cli import main
 from spectral_vmamba.cli.dispatch import COMMANDS, build_parser
+from spectral_vmamba.data.readers.folder_listing import SkippedFilesWarning
 from tests.support.commands import example_arguments
 
 ROOT = Path(__file__).parents[2]
@@ -80,6 +82,17 @@ def test_an_interruption_exits_with_130(capsys, monkeypatch):
     monkeypatch.setattr("spectral_vmamba.cli.info.run", interrupt)
     assert main(["info"]) == 130
     assert capsys.readouterr().err == "interrupted\n"
+
+
+def test_warnings_are_printed_once_on_one_line(capsys, monkeypatch):
+    def warn(config):
+        for _ in range(2):
+            warnings.warn("2 files\nskipped", SkippedFilesWarning, stacklevel=1)
+        return 0
+
+    monkeypatch.setattr("spectral_vmamba.cli.info.run", warn)
+    assert main(["info"]) == 0
+    assert capsys.readouterr().err == "warning: 2 files skipped\n"
 
 
 _MISSING_PACKAGES = """

@@ -3,13 +3,16 @@
 from dataclasses import fields
 
 import pytest
+import torch
 
 from spectral_vmamba.cli import embed, main, train
+from spectral_vmamba.cli.dispatch import COMMANDS
 from spectral_vmamba.cli.options import parse_settings
 from spectral_vmamba.data.transforms import Augmentation
 from spectral_vmamba.retrieval import EmbedConfig
 from spectral_vmamba.training import TrainConfig, recipe
 from spectral_vmamba.training.recipes import list_recipes
+from spectral_vmamba.utils.devices import Device
 
 
 def train_settings(*words: str) -> TrainConfig:
@@ -70,26 +73,25 @@ def test_every_setting_of_embed_is_an_option():
     assert {field.name for field in fields(EmbedConfig)} <= actions
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--epoks", "3"], "unrecognized arguments: --epoks 3"),
-        (["--epoch", "3"], "unrecognized arguments: --epoch 3"),
-        (["--recipe", "laptob"], "laptop"),
-        (["--epochs", "many"], "Got value: many"),
-        (["--augment.hflip", "often"], 'Parser key "augment.hflip"'),
-        (["--cache", "maybe"], "--cache/--no-cache"),
-    ],
-)
-def test_a_mistyped_option_is_named(arguments, message, capsys):
-    with pytest.raises(SystemExit) as stop:
-        main(["train", *arguments])
-    assert stop.value.code == 2
-    assert message in capsys.readouterr().err
+@pytest.mark.parametrize("command", ["train", "evaluate", "certify", "predict", "embed", "search"])
+def test_the_device_option_is_the_same_everywhere(command):
+    (action,) = [action for action in COMMANDS[command].parser()._actions if action.dest == "device"]
+    assert (action._typehint, action.default) == (Device, "auto")
 
 
-def test_an_unknown_setting_in_a_recipe_is_named(tmp_path, capsys):
-    (tmp_path / "bad.yaml").write_text("epoks: 3\n")
-    with pytest.raises(SystemExit):
-        main(["train", "--recipe", str(tmp_path / "bad.yaml")])
-    assert "epoks" in capsys.readouterr().err
+@pytest.mark.skipif(torch.cuda.is_available(), reason="CUDA is available")
+def test_a_missing_gpu_is_one_clear_line(run_folder, embeddings, photo_folders, tmp_path, capsys):
+    run, output, image = str(run_folder), str(tmp_path / "out"), str(photo_folders / "odd" / "01.png")
+    commands = (
+        ["train", "--data", "digits", "--output", output],
+        ["evaluate", run],
+        ["certify", run],
+        ["predict", run, image],
+        ["embed", str(photo_folders), "--output", output],
+        ["search", str(embeddings), image, "--sheet", str(tmp_path / "out" / "sheet.png")],
+    )
+    for command in commands:
+        assert main([*command, "--device", "cuda"]) == 1
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith("error: the device cuda is not available: torch ")
+        assert not list(tmp_path.iterdir()), "a refused command leaves no folder"

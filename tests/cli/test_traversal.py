@@ -6,6 +6,7 @@ from PIL import Image
 
 from spectral_vmamba.cli import main
 from spectral_vmamba.data import photographs
+from spectral_vmamba.models import SpectralTokenizer
 
 
 @pytest.fixture
@@ -20,12 +21,27 @@ def test_the_plot_and_the_numbers(photo, tmp_path, capsys, angle):
     output = tmp_path / "out.png"
     assert main(["traversal", str(photo), str(photo), "--angle", angle, "-o", str(output), "--size", "96"]) == 0
     out = capsys.readouterr().out
-    assert ("100.00% of the visiting steps unchanged" in out) == (angle == "90")
+    counts = "432 of 432 steps visit the same patch (VMamba's cross-scan: 0 of 216 steps visit the same patch)"
+    assert (counts in out) == (angle == "90")
     assert f"coffee, rotated by {angle}°" in out
     assert f"wrote {output}" in out
     pixels = np.asarray(Image.open(output))
     assert min(pixels.shape[:2]) > 300
     assert pixels.std() > 10
+
+
+def test_the_canonical_frame_is_off(photo, tmp_path, monkeypatch):
+    """With the frame, both rows would be computed from the same bits."""
+    built = []
+
+    class RecordedTokenizer(SpectralTokenizer):
+        def __init__(self, config):
+            built.append(config)
+            super().__init__(config)
+
+    monkeypatch.setattr("spectral_vmamba.cli.traversal.SpectralTokenizer", RecordedTokenizer)
+    assert main(["traversal", str(photo), "-o", str(tmp_path / "o.png"), "--size", "64", "--stem", "conv"]) == 0
+    assert [config.canonical_frame for config in built] == [False]
 
 
 def test_options(photo, tmp_path, capsys):

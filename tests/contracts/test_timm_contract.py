@@ -83,25 +83,33 @@ def test_forward_intermediates(name):
     model = build(name).eval()
     x = example_images(name)
     class_token = getattr(model, "cls_token", None) is not None
+
+    def patches(features):
+        return split_class_token(features, class_token)[1] if is_isotropic(name) else read_tokens(features)
+
     final, maps = model.forward_intermediates(x, norm=True)
     assert len(maps) == len(feature_layers(model))
     assert torch.equal(final, model.forward_features(x))
-    assert torch.equal(read_tokens(maps[-1]), split_class_token(final, class_token)[1])
+    assert torch.equal(read_tokens(maps[-1]), patches(final))
     early, _ = model.forward_intermediates(x, indices=[0], stop_early=True)
-    assert torch.equal(split_class_token(early, class_token)[1], read_tokens(maps[0]))
+    assert torch.equal(patches(early), read_tokens(maps[0]))
     (last,) = model.forward_intermediates(x, indices=[-1], norm=True, intermediates_only=True)
     assert torch.equal(last, maps[-1])
     (only,) = model.forward_intermediates(x, indices=[1], norm=True, stop_early=True, intermediates_only=True)
     assert torch.equal(only, maps[1])
-    with pytest.raises(ValueError, match="NCHW"):
-        model.forward_intermediates(x, output_fmt="NHWC")
-    if not is_isotropic(name):
+    sequences = model.forward_intermediates(x, norm=True, output_fmt="NLC", intermediates_only=True)
+    for m, tokens in zip(maps, sequences, strict=True):
+        assert torch.equal(read_tokens(m), tokens)
+    if is_isotropic(name):
         with pytest.raises(ValueError, match="NCHW"):
-            model.forward_intermediates(x, output_fmt="NLC")
+            model.forward_intermediates(x, output_fmt="NHWC")
         return
-    patches = model.forward_intermediates(x, norm=True, output_fmt="NLC", intermediates_only=True)
-    for m, tokens in zip(maps, patches, strict=True):
-        assert torch.equal(m.flatten(2).mT, tokens)
+    final, channels_last = model.forward_intermediates(x, norm=True, output_fmt="NHWC")
+    assert torch.equal(final, model.forward_features(x)), "the format is of the intermediates"
+    for m, other in zip(maps, channels_last, strict=True):
+        assert torch.equal(m, other.movedim(-1, 1))
+    with pytest.raises(ValueError, match="NCHW, NHWC, NLC"):
+        model.forward_intermediates(x, output_fmt="NHCW")
 
 
 @pytest.mark.parametrize("name", ONE_PER_FAMILY)

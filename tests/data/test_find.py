@@ -8,6 +8,7 @@ import pytest
 from PIL import Image
 
 from spectral_vmamba.data.find import find_images
+from spectral_vmamba.data.readers.folder_listing import SkippedFilesWarning
 
 
 @pytest.fixture
@@ -43,7 +44,9 @@ def test_folders_patterns_and_files_keep_their_order(tmp_path):
     for name in ("b.png", "a.jpg", "sub/c.tif", ".hidden/d.png", "text.txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(b"")
-    names = [image.name for image in find_images([str(tmp_path), f"{tmp_path}/*.png", f"{tmp_path}/text.txt"])]
+    with pytest.warns(SkippedFilesWarning, match="1 file skipped: 1 .txt"):
+        found = list(find_images([str(tmp_path), f"{tmp_path}/*.png", f"{tmp_path}/text.txt"]))
+    names = [image.name for image in found]
     assert names == [str(tmp_path / name) for name in ("a.jpg", "b.png", "sub/c.tif", "b.png", "text.txt")]
 
 

@@ -7,10 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from benchmarks.suite.peak_memory import measure_growth
 from spectral_vmamba.data.photographs import photographs
 from spectral_vmamba.data.readers.digits import read_digits
 from spectral_vmamba.data.seeding import reseed
-from spectral_vmamba.data.transforms import Augmentation, Preprocessing
+from spectral_vmamba.data.transforms import Augmentation, Preprocessing, turn_to_canonical
+from spectral_vmamba.ops.frames import canonical_turn
 from tests.support.image_folders import gray_image
 
 INPUT = Preprocessing(32, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
@@ -53,6 +55,30 @@ def test_the_turn_of_a_canonical_view_is_reported():
     assert [(view.quarters + quarters) % 4 for quarters, view in enumerate(views)] == [views[0].quarters] * 4
     assert all(view.pixels.equal(views[0].pixels) for view in views)
     assert INPUT.eval_transform()(Image.fromarray(pixels)).quarters == 0
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(1, 40), st.integers(1, 40), st.sampled_from(["RGB", "L"]), st.integers(0, 2**32 - 1))
+def test_images_are_turned_as_their_arrays_are(height, width, mode, seed):
+    shape = (height, width, 3) if mode == "RGB" else (height, width)
+    pixels = np.random.default_rng(seed).integers(0, 2, shape, dtype=np.uint8)
+    expected, expected_quarters = canonical_turn(pixels)
+    image = Image.fromarray(pixels)
+    turned, quarters = turn_to_canonical(image)
+    assert quarters == expected_quarters
+    assert np.array_equal(np.asarray(turned), expected)
+    assert (turned is image) == (quarters == 0)
+
+
+@pytest.mark.parametrize("size", [(4000, 6000), (6000, 4000)], ids=str)
+def test_the_turn_of_24_megapixels_takes_one_more_copy(size):
+    image = Image.new("RGB", size)
+    image.putpixel((0, 0), (9, 9, 9))
+    results = []
+    growth = measure_growth(lambda: results.append(turn_to_canonical(image)))
+    ((_, quarters),) = results
+    one_copy = 4 * 4000 * 6000  # Pillow stores RGB pixels in four bytes
+    assert growth <= (1.2 if quarters else 0.2) * one_copy
 
 
 def test_rotation_fills_the_corners_with_black():

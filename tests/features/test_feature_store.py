@@ -6,11 +6,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from spectral_vmamba.data.decode import normalize
-from spectral_vmamba.features import default_cache_folder, frozen_tokenizer, rotated_views
+from spectral_vmamba.features import FeatureStore, default_cache_folder, frozen_tokenizer, rotated_views
+from spectral_vmamba.features.cached_views import KEY_BYTES
 from spectral_vmamba.inference.network import build_classifier, default_preprocessing
+from spectral_vmamba.ops.grid import Grid
+from spectral_vmamba.ops.traversal import Traversal
 from spectral_vmamba.ops.turns import Rotation
+from spectral_vmamba.utils.progress import no_progress
 from tests.support.caches import SIZE, cache_rows, lite_model, open_lite_store
 from tests.support.runs import NoteReporter
 
@@ -34,6 +39,27 @@ def test_tokens_equal_those_of_the_tokenizer(dataset, tmp_path, traversal):
     assert tokens.traversal.grid == expected.traversal.grid
     with torch.no_grad():
         assert torch.equal(model(tokens), model(expected))
+
+
+@pytest.mark.parametrize("side", [181, 182])
+def test_orders_of_more_tokens_than_int16_can_number(model, preprocessing, tmp_path, monkeypatch, side):
+    """Random orders of 32,761 and of 33,124 tokens: eigenvectors of so many would take minutes."""
+    grid, key = Grid(side, side), bytes(KEY_BYTES)
+    tokens = side * side
+    ranks = torch.stack([torch.randperm(tokens) for _ in range(2)])[None]
+    expected = Traversal.from_ranks(grid, ranks, ranks[:, 0])
+    monkeypatch.setattr(model.tokenizer, "traverse", lambda *_: expected)
+    store = FeatureStore(tmp_path, model.tokenizer, preprocessing, torch.float16, grid, 1, print, no_progress)
+    store.add([key], torch.zeros(1, tokens, 1))
+    store.compute_orders([key])
+    found = store.tokens([0]).traversal
+    assert torch.equal(found.orders, expected.orders)
+    assert torch.equal(found.ranks, expected.ranks)
+    assert torch.equal(found.content, expected.content)
+    (file,) = tmp_path.glob("orders-*/*.safetensors")
+    stored = sum(part.nbytes for part in load_file(file).values())
+    per_row = 3 * model.tokenizer.config.eigenvectors + 1
+    assert stored * per_row == store.order_bytes * (3 * 2 + 1)
 
 
 @pytest.mark.parametrize("part", ["features", "orders"])

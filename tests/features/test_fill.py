@@ -1,8 +1,11 @@
 """Fill the feature cache: each file is read once, work is shared and resumed, and only missing views are computed."""
 
 import os
+import re
 import signal
 from dataclasses import dataclass, replace
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +22,7 @@ from spectral_vmamba.features.fill import FeatureComputer
 from spectral_vmamba.inference.network import default_preprocessing
 from spectral_vmamba.ops.turns import Rotation
 from spectral_vmamba.utils.interruption import Interrupted
+from spectral_vmamba.utils.progress import Estimate
 from tests.support.caches import ROTATED, cache_rows, lite_model, open_lite_store
 from tests.support.disks import fill_disk, small_disk
 from tests.support.image_folders import write_photographs
@@ -187,6 +191,20 @@ def test_ctrl_c_keeps_what_was_computed(model, dataset, view, tmp_path):
     assert cache_rows(open_lite_store(tmp_path, model), dataset, view)[1] == 48 - 32
 
 
+def test_the_time_is_estimated_from_the_first_views_and_only_if_views_are_missing(
+    model, dataset, view, tmp_path, monkeypatch
+):
+    module = import_module("spectral_vmamba.features.fill")
+    monkeypatch.setattr(module, "Estimate", partial(Estimate, probe_seconds=0.0))
+    requests = [ViewRequest(dataset, view)]
+    first, second = NoteReporter(), NoteReporter()
+    fill(open_lite_store(tmp_path, model, first), requests, 0)
+    assert re.fullmatch(r"features of about 48 views: about \d+ s", first.notes[-1])
+    fill(open_lite_store(tmp_path, model, second), requests, 0)
+    assert len(second.notes) == 1
+    assert "48 stored" in second.notes[0]
+
+
 # -- disk space --------------------------------------------------------------------------------------------------------
 
 
@@ -194,7 +212,7 @@ def test_the_announced_size_is_that_on_disk(model, dataset, view, tmp_path):
     reporter = NoteReporter()
     store = open_lite_store(tmp_path, model, reporter)
     cache_rows(store, dataset, view)
-    assert "48 views requested, 0 stored; 3.82 kB per view" in reporter.notes[-1]
+    assert any("48 views requested, 0 stored; 3.82 kB per view" in note for note in reporter.notes)
     stored = sum(file.stat().st_size for file in tmp_path.glob("**/*.safetensors"))
     assert (store.feature_bytes + store.order_bytes) * 48 == pytest.approx(stored, rel=0.02)  # measured: 0.004
     other_graph = open_lite_store(tmp_path, lite_model(neighbors=None), reporter)

@@ -27,7 +27,7 @@ def network(name):
 def test_folding_keeps_maps_and_state_dict(name):
     plain = network(name).double()
     folded = deepcopy(plain)
-    fold_norms(folded, torch.randn(1, 3, 64, 64, dtype=torch.float64))
+    fold_norms(folded, (1, 3, 64, 64))
     assert sum(isinstance(module, FoldedConv) for module in folded.modules()) >= 20
     assert folded.state_dict().keys() == plain.state_dict().keys()
     images = torch.randn(2, 3, 70, 90, dtype=torch.float64)
@@ -37,7 +37,7 @@ def test_folding_keeps_maps_and_state_dict(name):
 
 def test_a_copy_has_its_own_weights():
     folded = network("resnet18")
-    fold_norms(folded, torch.zeros(1, 3, 64, 64))
+    fold_norms(folded, (1, 3, 64, 64))
     images = torch.randn(1, 3, 64, 64)
     copy = deepcopy(folded)
     expected = folded(images)[-1]
@@ -53,7 +53,7 @@ def test_a_copy_has_its_own_weights():
 def test_gradients_reach_convolution_and_norm():
     body = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)).eval()
     plain = deepcopy(body)
-    fold_norms(body, torch.zeros(1, 3, 8, 8))
+    fold_norms(body, (1, 3, 8, 8))
     images = torch.randn(2, 3, 8, 8)
     for made in (plain, body):
         made(images).square().sum().backward()
@@ -100,14 +100,14 @@ def test_networks_that_cannot_be_folded_are_unchanged(make):
     body = make().eval()
     images = torch.randn(2, 3, 8, 8)
     expected = body(images.clone())
-    fold_norms(body, torch.randn(1, 3, 8, 8))
+    fold_norms(body, (1, 3, 8, 8))
     assert torch.equal(body(images.clone()), expected)
     assert not any(isinstance(module, FoldedConv) for module in body.modules())
 
 
 def test_sync_batch_norm_ignores_folded_norms():
     folded = network("resnet18")
-    fold_norms(folded, torch.randn(1, 3, 64, 64))
+    fold_norms(folded, (1, 3, 64, 64))
     images = torch.randn(1, 3, 64, 64)
     expected = folded(images)[-1]
     assert torch.equal(nn.SyncBatchNorm.convert_sync_batchnorm(folded)(images)[-1], expected)

@@ -1,5 +1,7 @@
 """The canonical frame of tensors and of decoded images."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import torch
@@ -46,6 +48,26 @@ def test_symmetric_and_flat_images(seed, side, levels):
         assert torch.equal(canonical_frame(turn(image, quarters))[0], canonical)
 
 
+def frame_by_definition(image):
+    """Of one image (c, h, w): all four turns, those of the largest width, the largest values, the fewest quarters."""
+    turns = [(turn(image, quarters), quarters) for quarters in range(4)]
+    widest = max(candidate.shape[-1] for candidate, _ in turns)
+    landscape = [(candidate, -quarters) for candidate, quarters in turns if candidate.shape[-1] == widest]
+    canonical, minus_quarters = max(landscape, key=lambda pair: (pair[0].flatten().tolist(), pair[1]))
+    return canonical, -minus_quarters
+
+
+@settings(deadline=None, max_examples=100)
+@given(seed=st.integers(0, 2**16), size=st.sampled_from(SIZES), levels=st.sampled_from([1, 2, 256]))
+def test_the_frame_is_its_definition_ties_included(seed, size, levels):
+    images = torch.randint(0, levels, (4, 2, *size), generator=torch.Generator().manual_seed(seed)).float()
+    canonical, frame = canonical_frame(images)
+    for image, found, own in zip(images, canonical, frame.own.tolist(), strict=True):
+        expected, quarters = frame_by_definition(image)
+        assert torch.equal(found, expected)
+        assert frame.common + own == quarters
+
+
 def definition(pixels):
     """All four turns, those of the largest width, the largest bytes, then the smallest number of quarters."""
     turns = [np.ascontiguousarray(np.rot90(pixels, quarters)) for quarters in range(4)]
@@ -73,6 +95,37 @@ def test_canonical_turn_is_its_definition_ties_included(seed, height, width, sha
     assert quarters == expected_quarters
     assert np.array_equal(found, expected)
     assert np.array_equal(np.rot90(pixels, quarters), found)
+
+
+@settings(deadline=None, max_examples=100)
+@given(seed=st.integers(0, 2**16), side=st.integers(5, 40), changed=st.integers(0, 2))
+def test_images_that_differ_from_their_turns_by_a_few_pixels(seed, side, changed):
+    """The comparison ends in any strip, or nowhere."""
+    generator = np.random.default_rng(seed)
+    pixels = generator.integers(0, 256, (side, side, 3), dtype=np.uint8)
+    pixels = np.max([np.rot90(pixels, quarters) for quarters in range(4)], axis=0)
+    pixels[tuple(generator.integers(0, side, (2, changed)))] += 1
+    found, quarters = canonical_turn(pixels)
+    expected, expected_quarters = definition(pixels)
+    assert quarters == expected_quarters
+    assert np.array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("size", "blank"), [((4000, 6000), False), ((6000, 4000), False), ((6000, 4000), True), ((4000, 6000), True)]
+)
+def test_the_turn_of_a_large_image_takes_one_copy_at_most(size, blank):
+    pixels = np.zeros((*size, 3), dtype=np.uint8)
+    if not blank:
+        pixels[-1, -1] = 255
+    tracemalloc.start()
+    found, quarters = canonical_turn(pixels)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # a strip has 2^18 pixels of 3 bytes; two of them, and copies of both, are compared at a time
+    assert peak <= (found.nbytes if quarters else 0) + 6 * 3 * 2**18
+    if blank:
+        assert quarters == int(size[0] > size[1])
 
 
 @settings(deadline=None, max_examples=50)

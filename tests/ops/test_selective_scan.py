@@ -55,6 +55,18 @@ def test_forward_and_gradients_equal_the_reference(backend, size):
         assert_relatively_close(b, a, 1e-14, name)  # measured: 1.2e-15
 
 
+@pytest.mark.parametrize("backend", ["reference", *FAST])
+def test_every_input_of_a_single_token_has_a_gradient(backend):
+    """With one token there is no step from a previous state: the gradient of A is zero, not missing."""
+    tensors, orders = scan_inputs(l=1)
+    inputs = leaves(tensors)
+    selective_scan(*inputs, orders, backend=backend).sum().backward()
+    gradients = {name: tensor.grad for name, tensor in zip(NAMES, inputs, strict=True)}
+    assert [name for name, gradient in gradients.items() if gradient is None] == []
+    assert gradients["A"].count_nonzero() == 0
+    assert all(gradient.count_nonzero() for name, gradient in gradients.items() if name != "A")
+
+
 @pytest.mark.parametrize("backend", FAST)
 @pytest.mark.parametrize("states", [1, 2])
 def test_float32_is_as_accurate_as_the_sequential_loop(backend, states):

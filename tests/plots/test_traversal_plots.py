@@ -1,10 +1,12 @@
 """Plots of visiting orders."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
-from spectral_vmamba.metrics.traversal_gap import TraversalPair, measure_traversal
+from spectral_vmamba.metrics.traversal_gap import OrderPair, TraversalPair, measure_traversal
 from spectral_vmamba.models import SpectralConfig, SpectralTokenizer
 from spectral_vmamba.plots.traversal_plots import plot_traversals
 
@@ -21,22 +23,38 @@ def pair() -> TraversalPair:
 def test_the_plot_shows_the_measured_visit_times(pair):
     figure = plot_traversals([pair])
     panels = [axis for axis in figure.axes if axis.images]
-    rows = [panels[:5], panels[5:10]]
-    for row, image, times in zip(rows, pair.images, pair.visit_times, strict=True):
+    rows = [panels[:7], panels[7:14]]
+    for view, (row, image) in enumerate(zip(rows, pair.images, strict=True)):
         assert np.array_equal(row[0].images[0].get_array(), image)
-        for axis, expected in zip(row[1:], times, strict=True):
-            assert np.array_equal(axis.images[1].get_array(), expected)
+        expected = np.concatenate([_times(pair.spectral, view), _times(pair.cross_scan, view)])
+        for axis, times in zip(row[1:], expected, strict=True):
+            assert np.array_equal(axis.images[1].get_array(), times)
             assert axis.images[1].get_extent() == [0, image.shape[1], image.shape[0], 0]
-    assert np.array_equal(np.rot90(rows[0][1].images[1].get_array()), rows[1][1].images[1].get_array())
+    spectral, rows_scan = ([np.asarray(row[i].images[1].get_array()) for row in rows] for i in (1, 5))
+    assert np.array_equal(np.rot90(spectral[0]), spectral[1])
+    assert not np.array_equal(np.rot90(rows_scan[0]), rows_scan[1])
+
+
+def _times(orders: OrderPair, view: int) -> np.ndarray:
+    return orders.visit_times[view]
 
 
 def test_titles_name_the_image_the_angle_and_the_correlations(pair):
     titles = [axis.get_title() for axis in plot_traversals([pair]).axes]
     assert titles[0] == "noise"
-    assert titles[5] == "rotated by 90°"
-    assert titles[6] == "eigenvector 1: ρ = 1.00"
+    assert titles[5] == "VMamba, by rows"
+    assert titles[7] == "rotated by 90°"
+    assert titles[8] == "eigenvector 1\nρ = 1.00"
+
+
+def test_the_figure_counts_the_steps_that_agree(pair):
+    title = plot_traversals([pair, pair])._suptitle.get_text()
+    assert "Eigenvectors: 560 of 560 steps visit the same patch." in title
+    assert "VMamba: 0 of 280 steps visit the same patch." in title
+    between = replace(pair, spectral=replace(pair.spectral, agreeing=None))
+    assert "steps" not in plot_traversals([between])._suptitle.get_text()
 
 
 def test_two_rows_per_image(pair):
     figure = plot_traversals([pair, pair, pair])
-    assert len([axis for axis in figure.axes if axis.images]) == 3 * 2 * 5
+    assert len([axis for axis in figure.axes if axis.images]) == 3 * 2 * 7

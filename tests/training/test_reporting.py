@@ -1,6 +1,8 @@
 """Reports on a terminal."""
 
 import io
+import time
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -28,6 +30,38 @@ def test_a_run_on_a_terminal(terminal):
     assert all(text in shown for text in ("[title] of the run", f"{line}  ← best", "a [note]"))
     assert ("loss 0.250  100 img/s" in shown) == terminal
     assert ("features" in shown) == terminal
+
+
+def redirected_reporter() -> tuple[TerminalReporter, io.StringIO]:
+    stream = io.StringIO()
+    return TerminalReporter(Console(file=stream, width=200), line_seconds=10), stream
+
+
+def test_redirected_training_prints_an_estimate_and_a_line_every_ten_seconds(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    reporter, stream = redirected_reporter()
+    reporter.begin("title", steps=1000, done=100, epochs=2)
+    for step in range(1, 14):  # two seconds per step
+        now[0] += 2
+        reporter.step(StepReport(100 + step, 0.25, 1e-3, 99.6, 0.1))
+    title, estimate, line = stream.getvalue().splitlines()
+    assert title == "title"
+    assert estimate == "900 training steps, without validation: about 30 min"
+    assert line == "steps: 109 of 1,000, 30.0 per minute, about 30 min left, loss 0.250, 100 img/s"
+
+
+def test_short_epochs_give_the_estimate_and_no_other_lines(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    reporter, stream = redirected_reporter()
+    reporter.begin("title", steps=60, done=0, epochs=12)
+    now[0] = 3.0
+    reporter.epoch(replace(epoch(), epoch=1), best=False)  # took 3 s
+    reporter.epoch(epoch(), best=False)
+    lines = stream.getvalue().splitlines()
+    assert lines[1] == "60 training steps: about 36 s"
+    assert [line.split()[0] for line in lines] == ["title", "60", "epoch", "epoch"]
 
 
 def test_the_base_reporter_does_nothing():

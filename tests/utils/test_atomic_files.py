@@ -5,7 +5,13 @@ import time
 
 import pytest
 
-from spectral_vmamba.utils.atomic_files import atomic_write, prepare_folder, remove_temporary_files, write_text
+from spectral_vmamba.utils.atomic_files import (
+    atomic_write,
+    discard_new_folder,
+    prepare_folder,
+    remove_temporary_files,
+    write_text,
+)
 from tests.support.disks import fill_disk, small_disk
 
 
@@ -65,3 +71,25 @@ def test_only_old_temporary_files_are_removed(tmp_path):
     assert os.listdir(tmp_path) == [".new.tmp"]
     remove_temporary_files(tmp_path)
     assert os.listdir(tmp_path) == []
+
+
+def refuse(folder) -> None:
+    with discard_new_folder(folder):
+        prepare_folder(folder, "output folder")
+        (folder / "log.txt").touch()
+        raise ValueError("refused")
+
+
+def test_a_refused_command_leaves_no_folder(tmp_path):
+    with pytest.raises(ValueError, match="refused"):
+        refuse(tmp_path / "runs" / "first")
+    assert os.listdir(tmp_path) == []
+
+
+def test_folders_that_were_there_before_stay(tmp_path):
+    (tmp_path / "runs" / "first").mkdir(parents=True)
+    for name in ("first", "second"):
+        with pytest.raises(ValueError, match="refused"):
+            refuse(tmp_path / "runs" / name)
+    assert os.listdir(tmp_path / "runs") == ["first"]
+    assert os.listdir(tmp_path / "runs" / "first") == ["log.txt"]

@@ -5,10 +5,9 @@ import os
 from rich.console import Console
 from rich.table import Table
 
+from spectral_vmamba.utils.progress import print_line
 
-def print_line(console: Console, text: str, style: str | None = None) -> None:
-    """Print text as it is: brackets are not markup, numbers are not highlighted, long lines are not wrapped."""
-    console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+__all__ = ["folding_table", "print_error", "print_line", "print_table", "print_warning", "table_console"]
 
 
 def print_table(table: Table, console: Console | None = None) -> None:
@@ -19,6 +18,11 @@ def print_table(table: Table, console: Console | None = None) -> None:
 def print_error(error: object) -> None:
     """Print one line on standard error."""
     print_line(Console(stderr=True), f"error: {error}", style="red")
+
+
+def print_warning(text: object) -> None:
+    """Print one line on standard error."""
+    print_line(Console(stderr=True), f"warning: {text}", style="yellow")
 
 
 def table_console() -> Console:

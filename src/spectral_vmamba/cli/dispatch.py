@@ -2,7 +2,9 @@
 
 import os
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from rich.console import Console
 
@@ -20,8 +22,9 @@ from spectral_vmamba.cli import (
     train,
     traversal,
 )
-from spectral_vmamba.cli.console import print_error, print_line
+from spectral_vmamba.cli.console import print_error, print_line, print_warning
 from spectral_vmamba.cli.options import CommandParser
+from spectral_vmamba.data.readers.folder_listing import SkippedFilesWarning
 
 COMMANDS = {
     "train": train,
@@ -51,7 +54,9 @@ def build_parser() -> CommandParser:
     parser = CommandParser(prog="spectral-vmamba", description=_DESCRIPTION, version=__version__)
     subcommands = parser.add_subcommands(required=True, metavar="COMMAND")
     for name, module in COMMANDS.items():
-        subcommands.add_subcommand(name, module.parser(), help=(module.__doc__ or name).splitlines()[0])
+        command = module.parser()
+        subcommands.add_subcommand(name, command, help=(module.__doc__ or name).splitlines()[0])
+        command.prog = f"{parser.prog} {name}"
     return parser
 
 
@@ -59,7 +64,8 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
     """Run a subcommand and return its exit code: 1 for expected errors, 130 or the command's own after Ctrl-C."""
     config = build_parser().parse_args(arguments)
     try:
-        return COMMANDS[config.subcommand].run(config[config.subcommand])
+        with _warnings_as_lines():
+            return COMMANDS[config.subcommand].run(config[config.subcommand])
     except BrokenPipeError:  # the reader of our output closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
@@ -69,3 +75,20 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as interruption:
         print_line(Console(stderr=True), str(interruption) or "interrupted")
         return getattr(interruption, "exit_code", 130)
+
+
+@contextmanager
+def _warnings_as_lines() -> Iterator[None]:
+    """Print each warning for users once, on one line, without the place in the code."""
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+
+        def print_or_show(message, category, *place, **options):  # pyright: ignore
+            if issubclass(category, UserWarning):
+                print_warning(" ".join(str(message).split()))
+            else:
+                show(message, category, *place, **options)
+
+        warnings.showwarning = print_or_show
+        warnings.simplefilter("once", SkippedFilesWarning)
+        yield

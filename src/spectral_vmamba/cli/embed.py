@@ -10,6 +10,7 @@ from spectral_vmamba.cli.options import CommandParser, add_settings, parse_setti
 from spectral_vmamba.data.unreadable import UNREADABLE_FILE
 from spectral_vmamba.retrieval.embed_config import EmbedConfig
 from spectral_vmamba.utils.progress import progress_bars
+from spectral_vmamba.utils.wording import plural
 
 _DESCRIPTION = f"""{__doc__}
 
@@ -53,9 +54,11 @@ def run(config: Namespace) -> int:
         print_error(error.reason)
     if done.unreadable:
         path = done.folder / UNREADABLE_FILE
-        print_line(errors, f"{len(done.unreadable)} images could not be read; {path} lists all of them")
+        print_line(errors, f"{plural(len(done.unreadable), 'image')} could not be read; see {path}")
     if not done.quarter_turn_invariant:
         print_line(errors, "note: this network is not invariant to quarter turns; rotated images have other vectors")
     speed = f"{done.computed / done.seconds:.1f} images/s" if done.computed else "already complete"
-    print_line(console, f"{done.images:,} images, vectors of length {done.vector_length}, {speed}, in {done.folder}")
+    print_line(
+        console, f"{plural(done.images, 'image')}, vectors of length {done.vector_length}, {speed}, in {done.folder}"
+    )
     return 1 if done.unreadable else 0

@@ -13,7 +13,7 @@ from spectral_vmamba.utils.progress import progress_bars
 _DESCRIPTION = f"""{__doc__}
 
 Prints one row per model: the registered families and timm's baselines of the paper's comparison. FLOPs are counted
-twice, by the rule of the model's authors and with everything that runs. Takes about a second per model.
+twice, by the rule of the model's authors and with all layers as they run (without STS). Takes about a second per model.
 
 Examples:
   spectral-vmamba models

@@ -2,7 +2,7 @@
 
 from argparse import RawDescriptionHelpFormatter
 from dataclasses import fields
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from jsonargparse import (
     ActionConfigFile,  # pyright: ignore[reportPrivateImportUsage]
@@ -13,7 +13,9 @@ from jsonargparse import (
     set_parsing_settings,
 )
 
+from spectral_vmamba.cli.usage_errors import explain_usage_error
 from spectral_vmamba.training.recipes import find_recipe
+from spectral_vmamba.utils.devices import Device
 from spectral_vmamba.utils.settings import from_dict
 
 Settings = TypeVar("Settings")
@@ -23,11 +25,15 @@ class _HelpFormatter(RawDescriptionHelpFormatter, DefaultHelpFormatter):
     """Keeps the line breaks of descriptions, so that examples stay on lines of their own."""
 
 
+_DEVICE_HELP = "device to run on; auto is a GPU if torch can use one, else the CPU"
+
+
 class CommandParser(ArgumentParser):
     """A parser with `--dashed-names`, flags that need no value (`--cache`, `--no-cache`) and no abbreviations.
 
     jsonargparse derives options from a class, but with underscores and with booleans that need a value; the override of
-    `add_argument` adds these two habits. jsonargparse applies the override to argument groups as well.
+    `add_argument` adds these two habits, and `--device` with the same values everywhere. jsonargparse applies the override
+    to argument groups as well.
     """
 
     def __init__(self, **kwargs: Any):
@@ -37,12 +43,20 @@ class CommandParser(ArgumentParser):
         names = tuple(name.replace("_", "-") if name.startswith("--") else name for name in names)
         if names == ("--output",):
             names = ("-o", *names)
+        if names == ("--device",) and "action" not in kwargs:  # those of settings classes are already typed
+            kwargs = {"type": Device, "default": "auto", "help": _DEVICE_HELP}
         if kwargs.get("type") is bool:
             del kwargs["type"]
             # An optional value would consume a positional argument that follows the flag.
             takes_value = all(action.option_strings for action in self._actions)
             kwargs |= {"action": ActionYesNo(no_prefix="no-"), "nargs": "?" if takes_value else 0}
         return super().add_argument(*names, **kwargs)
+
+    def error(self, message: str, ex: Exception | None = None) -> NoReturn:
+        parser, text = explain_usage_error(getattr(ex, "subcommand_parser", None) or self, message)
+        if isinstance(parser, CommandParser) and parser is not self:
+            parser.error(text)
+        super().error(text)
 
 
 def add_settings(parser: CommandParser, kind: type, skip: tuple[str, ...] = ()) -> None:

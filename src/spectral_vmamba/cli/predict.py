@@ -11,6 +11,7 @@ from spectral_vmamba.cli.console import folding_table, print_error, print_table
 from spectral_vmamba.cli.options import CommandParser
 from spectral_vmamba.data.find import find_images
 from spectral_vmamba.data.unreadable import ReadError
+from spectral_vmamba.utils.wording import at_least
 
 _DESCRIPTION = f"""{__doc__}
 
@@ -39,7 +40,7 @@ def parser() -> CommandParser:
         default="best",
         help="averaged weights (ema), raw weights, or the ones with the better validation accuracy (best)",
     )
-    parser.add_argument("--device", type=str, default="cpu", help="device to run on: cpu, cuda, …")
+    parser.add_argument("--device")
     parser.add_argument("--allow-urls", action="store_true", help="also accept http(s) URLs and download them")
     return parser
 
@@ -47,8 +48,7 @@ def parser() -> CommandParser:
 def run(config: Namespace) -> int:
     from spectral_vmamba.inference import load
 
-    if config.top < 1 or config.batch_size < 1:
-        raise ValueError(f"expected --top and --batch-size of at least 1, got {config.top} and {config.batch_size}")
+    at_least(1, top=config.top, batch_size=config.batch_size)
     predictor = load(config.checkpoint, config.weights, config.device)
     names = config.images
     if "-" in names:

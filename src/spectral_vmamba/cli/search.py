@@ -14,6 +14,7 @@ from spectral_vmamba.cli.options import CommandParser
 from spectral_vmamba.data.find import find_images
 from spectral_vmamba.data.unreadable import ReadError
 from spectral_vmamba.utils.extras import require
+from spectral_vmamba.utils.wording import at_least
 
 _DESCRIPTION = f"""{__doc__}
 
@@ -36,18 +37,16 @@ def parser() -> CommandParser:
     parser.add_argument(
         "--format", choices=list(_WRITERS), default="table", help="output format; jsonl is one JSON object per line"
     )
-    parser.add_argument("--device", type=str, default="cpu", help="device to run on: cpu, cuda, …")
+    parser.add_argument("--device")
     return parser
 
 
 def run(config: Namespace) -> int:
     from spectral_vmamba.retrieval.search import open_index, search_named
 
-    if config.top < 1:
-        raise ValueError(f"expected --top of at least 1, got {config.top}")
+    at_least(1, top=config.top)
     if config.sheet:  # fail before the work, not after it
         require("matplotlib", "plots")
-        Path(config.sheet).parent.mkdir(parents=True, exist_ok=True)
     index = open_index(config.embeddings, config.device)
     results, failed = [], False
     for image, hits in search_named(index, find_images(config.images), config.top):
@@ -61,6 +60,7 @@ def run(config: Namespace) -> int:
         from spectral_vmamba.plots.contact_sheet import plot_contact_sheet
         from spectral_vmamba.retrieval.thumbnails import make_thumbnails
 
+        Path(config.sheet).parent.mkdir(parents=True, exist_ok=True)
         plot_contact_sheet(make_thumbnails(index, results)).savefig(config.sheet, dpi=110, format="png")
         print_line(Console(stderr=True), f"wrote {Path(config.sheet)}")
     return 1 if failed else 0

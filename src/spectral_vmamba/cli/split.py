@@ -11,6 +11,7 @@ from spectral_vmamba.cli.console import print_line
 from spectral_vmamba.cli.options import CommandParser
 from spectral_vmamba.data.readers.folder import read_folder
 from spectral_vmamba.data.splits import SplitImages, split_counts, split_fraction, split_fractions
+from spectral_vmamba.utils.wording import plural
 
 _DESCRIPTION = f"""{__doc__}
 
@@ -78,10 +79,10 @@ def run(config: Namespace) -> int:
             for path, label in zip(part.names, part.labels, strict=True):
                 writer.writerow([os.path.relpath(folder / path, table.parent), part.classes[label], name])
     train, val, test = parts
-    held_out = f" and {len(test):,} test" if test is not None else ""
+    held_out = f", {plural(len(test), 'test image')}" if test is not None else ""
     print_line(
         Console(),
-        f"wrote {table}: {len(train):,} training and {len(val):,} validation{held_out} images, "
-        f"{len(images.classes)} classes, seed {config.seed}",
+        f"wrote {table}: {plural(len(train), 'training image')}, {plural(len(val), 'validation image')}{held_out}, "
+        f"{plural(len(images.classes), 'class', 'classes')}, seed {config.seed}",
     )
     return 0

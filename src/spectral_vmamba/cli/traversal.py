@@ -8,14 +8,15 @@ from rich.console import Console
 from spectral_vmamba.cli.console import print_line
 from spectral_vmamba.cli.options import CommandParser
 from spectral_vmamba.data import load_image, resize
-from spectral_vmamba.metrics.traversal_gap import TraversalPair, measure_traversal
+from spectral_vmamba.metrics.traversal_gap import TraversalPair, measure_traversal, summarize_steps
 from spectral_vmamba.models import SpectralConfig, SpectralTokenizer, stem_normalization
 from spectral_vmamba.utils.progress import progress_bars
 
 _DESCRIPTION = f"""{__doc__}
 
-Writes one PNG with two rows per image. Prints how well the visiting orders of the rotated image match those of the
-upright image: the share of unchanged steps (multiples of 90° only) and the rank correlation per eigenvector.
+Writes one PNG with two rows per image, next to the orders of VMamba's cross-scan. The canonical frame is off: RFN and
+STS see different pixels in the two rows. Prints how well the visiting orders of the rotated image match those of the
+upright image: how many steps visit the same patch (multiples of 90° only), and the rank correlation per eigenvector.
 
 Examples:
   spectral-vmamba traversal photo.jpg --angle 90 --output photo_traversal.png
@@ -67,6 +68,7 @@ def run(config: Namespace) -> int:
             eigenvectors=config.eigenvectors,
             neighbors=config.neighbors or None,
             domain=config.domain,
+            canonical_frame=False,
         )
     )
     mean, std = stem_normalization(config.stem)
@@ -83,6 +85,7 @@ def run(config: Namespace) -> int:
 
 
 def _describe(pair: TraversalPair) -> str:
-    correlations = ", ".join(f"{value:.3f}" for value in pair.correlations)
-    share = "" if pair.unchanged is None else f"{pair.unchanged:.2%} of the visiting steps unchanged, "
-    return f"{pair.title}, rotated by {pair.angle:g}°: {share}rank correlation per eigenvector {correlations}"
+    correlations = ", ".join(f"{value:.3f}" for value in pair.spectral.correlations)
+    steps, cross_steps = (summarize_steps([orders]) for orders in (pair.spectral, pair.cross_scan))
+    counts = f"{steps} (VMamba's cross-scan: {cross_steps}), " if steps else ""
+    return f"{pair.title}, rotated by {pair.angle:g}°: {counts}rank correlation per eigenvector {correlations}"

@@ -14,6 +14,8 @@ from torch import Tensor
 # Larger images are rejected before they are decoded: a small file can expand to gigabytes.
 LARGEST_PIXELS = 100_000_000
 LARGEST_BYTES = 2**30
+_HEIF_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
+HEIF_HINT = "pip install 'spectral-vmamba[heic]'"
 _DECODING_ERRORS = (OSError, ValueError, SyntaxError, EOFError, struct.error, Image.DecompressionBombError)
 
 ImageLike = str | Path | bytes | Image.Image | np.ndarray | Tensor
@@ -38,6 +40,8 @@ def decode_image(content: bytes, name: str, largest_pixels: int = LARGEST_PIXELS
 
     Raises ValueError, with `name` in the message, for damaged images and for more than `largest_pixels`.
     """
+    if _is_heif(content):
+        _enable_heif(name)
     try:
         with Image.open(BytesIO(content)) as image:
             width, height = image.size
@@ -91,6 +95,19 @@ def normalize(images: Tensor, mean: tuple[float, ...], std: tuple[float, ...]) -
     """Scale pixels 0..255 to 0..1, subtract the mean and divide by the standard deviation of each channel."""
     mean_, std_ = (torch.tensor(values, device=images.device).view(-1, 1, 1) for values in (mean, std))
     return (images.float() / 255 - mean_) / std_
+
+
+def _is_heif(content: bytes) -> bool:
+    return content[4:8] == b"ftyp" and content[8:12] in _HEIF_BRANDS
+
+
+def _enable_heif(name: str) -> None:
+    """Let Pillow open HEIC images; registering twice has no effect."""
+    try:
+        from pillow_heif import register_heif_opener  # pyright: ignore[reportMissingImports]
+    except ImportError as error:
+        raise ValueError(f"{name} is a HEIC image; to read it, {HEIF_HINT}") from error
+    register_heif_opener()
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:

@@ -10,7 +10,7 @@ from urllib.request import urlopen
 from PIL import Image
 
 from spectral_vmamba.data.decode import decode_image, to_pil
-from spectral_vmamba.data.readers.folder import list_images
+from spectral_vmamba.data.readers.folder_listing import list_folder
 
 _LARGEST_DOWNLOAD = 100_000_000
 _URL_SCHEMES = ("http://", "https://")
@@ -32,7 +32,8 @@ def find_images(names: Iterable[str], allow_urls: bool = False) -> Iterator[Name
         if name.startswith(_URL_SCHEMES):
             yield NamedImage(name, partial(_open_url, name, allow_urls))
         elif Path(name).is_dir():
-            paths = list_images(Path(name))
+            paths, skipped = list_folder(Path(name))
+            skipped.warn(Path(name))
             yield from map(_file, map(str, paths)) if paths else [_missing(name, f"no images in {name}")]
         elif Path(name).exists() or not set("*?[") & set(name):
             yield _file(name)

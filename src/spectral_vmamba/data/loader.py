@@ -16,6 +16,7 @@ from spectral_vmamba.data.order import ViewIndex
 from spectral_vmamba.data.seeding import IMAGE, VIEW, reseed
 from spectral_vmamba.data.transforms import Transform, View
 from spectral_vmamba.data.unreadable import ReadError
+from spectral_vmamba.utils.wording import at_least, plural
 
 
 @dataclass(frozen=True)
@@ -146,13 +147,14 @@ def numbered_view(transform: Transform, image: Image.Image, digest: bytes, numbe
 
 
 def no_readable_image(dataset: ImageDataset) -> ValueError:
-    return ValueError(f"none of the {len(dataset)} images can be read, for example {dataset.names[0]}")
+    return ValueError(f"none of the {plural(len(dataset), 'image')} can be read, for example {dataset.names[0]}")
 
 
 def load_batches(
     samples: SampleReader, batches: Iterable[Sequence], workers: int, pin_memory: bool = False
 ) -> Iterator[Batch]:
     """Load batches of keys in order, ahead of time in `workers` processes, or with 0 on demand in this process."""
+    at_least(0, workers=workers)
     loader = DataLoader(
         samples,  # pyright: ignore[reportArgumentType]
         batch_sampler=SinglePassSampler(batches),  # pyright: ignore[reportArgumentType]
@@ -184,6 +186,7 @@ class SinglePassSampler:
 
 def split_into_batches(count: int, batch_size: int, rank: int = 0, world_size: int = 1) -> list[range]:
     """The indices 0 … count − 1 in batches; every `world_size`-th batch from `rank` on."""
+    at_least(1, batch_size=batch_size)
     return [range(start, min(start + batch_size, count)) for start in range(0, count, batch_size)][rank::world_size]
 
 

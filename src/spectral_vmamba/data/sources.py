@@ -34,6 +34,11 @@ class DataSplit:
     seed: int
     test_fraction: float = 0.0
 
+    def __post_init__(self):
+        fractions = (self.val_fraction, self.test_fraction)
+        if not all(0 <= fraction < 1 for fraction in fractions):
+            raise ValueError(f"expected fractions of at least 0 and below 1, got {fractions[0]} and {fractions[1]}")
+
     def read(self) -> SplitImages:
         """The parts of `data`. Validation images are those of `val_data` if it is given; parts that the data does not
         have are seeded fractions of every class. There are test images only in the data, or with a `test_fraction`."""

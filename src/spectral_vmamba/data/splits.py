@@ -8,6 +8,7 @@ from jaxtyping import Int
 
 from spectral_vmamba.data.dataset import ImageDataset
 from spectral_vmamba.data.seeding import SPLIT
+from spectral_vmamba.utils.wording import plural
 
 
 class SplitImages(NamedTuple):
@@ -46,7 +47,9 @@ def split_counts(
     too_small = {dataset.classes[label]: size for label, size in class_sizes.items() if size < needed}
     if too_small:
         name, size = next(iter(too_small.items()))
-        raise ValueError(f"{len(too_small)} classes have fewer than {needed} images: {name} has {size}")
+        raise ValueError(
+            f"fewer than {needed} images in {plural(len(too_small), 'class', 'classes')}: {name} has {size}"
+        )
     train, val = _draw(dataset, {label: (train_per_class, val_per_class) for label in class_sizes}, seed)
     return dataset.subset(train), dataset.subset(val)
 

@@ -10,7 +10,9 @@ from PIL import Image, ImageOps
 from torch import Tensor
 
 from spectral_vmamba.data.decode import image_to_tensor
-from spectral_vmamba.ops.frames import canonical_turn
+from spectral_vmamba.ops.frames import canonical_quarters
+
+_TURNS = {1: Image.Transpose.ROTATE_90, 2: Image.Transpose.ROTATE_180, 3: Image.Transpose.ROTATE_270}
 
 
 class View(NamedTuple):
@@ -21,6 +23,8 @@ class View(NamedTuple):
 
 
 Transform = Callable[[Image.Image], View]
+_MAX_SIZE = 2**13
+_INTERPOLATIONS = ("nearest", "bilinear", "bicubic", "box", "hamming", "lanczos", "random")
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,19 @@ class Preprocessing:
     canonical: bool = False
     """turn images to their canonical quarter turn before resizing, so that rounding is the same for all quarter turns;
     for networks that are invariant to quarter turns themselves"""
+
+    def __post_init__(self):
+        """These values may come from a checkpoint of a stranger."""
+        if not 1 <= self.size <= _MAX_SIZE:
+            raise ValueError(f"expected images of 1 to {_MAX_SIZE} pixels per side, got {self.size}")
+        if not 0.05 <= self.crop <= 2:  # 1/20: the image is enlarged 20 times before it is cropped
+            raise ValueError(f"expected a crop of 0.05 to 2, got {self.crop}")
+        statistics = (*self.mean, *self.std)
+        if len(self.mean) != len(self.std) or not all(-_MAX_SIZE <= value <= _MAX_SIZE for value in statistics):
+            raise ValueError(f"expected as many finite means as deviations, got {self.mean} and {self.std}")
+        if self.interpolation not in _INTERPOLATIONS:
+            names = ", ".join(_INTERPOLATIONS)
+            raise ValueError(f"expected an interpolation of {names}, got {self.interpolation[:60]!r}")
 
     def eval_transform(self) -> "EvalTransform":
         return EvalTransform(self)
@@ -59,9 +76,19 @@ class EvalTransform:
     def __call__(self, image: Image.Image) -> View:
         quarters = 0
         if self.canonical:
-            pixels, quarters = canonical_turn(np.asarray(image))
-            image = Image.fromarray(pixels)
+            image, quarters = turn_to_canonical(image)
         return View(self.transform(image), quarters)
+
+
+def turn_to_canonical(image: Image.Image) -> tuple[Image.Image, int]:
+    """`canonical_turn` of an image, with one more copy of it at most, and none if it needs no turn."""
+
+    def crop(rows: slice, columns: slice) -> UInt8[np.ndarray, "h w *c"]:
+        (top, bottom, _), (left, right, _) = rows.indices(image.height), columns.indices(image.width)
+        return np.asarray(image.crop((left, top, right, bottom)))
+
+    quarters = canonical_quarters(image.height, image.width, crop)
+    return (image.transpose(_TURNS[quarters]) if quarters else image), quarters
 
 
 @dataclass(frozen=True)

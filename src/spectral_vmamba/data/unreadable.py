@@ -23,9 +23,13 @@ class ReadError:
         return cls(index, name, " ".join(str(error).split()))
 
 
-def write_unreadable(folder: Path, errors: Iterable[ReadError]) -> None:
-    """List unreadable images in `unreadable.txt`, one per line: name, tab, reason. Without errors, remove the file."""
-    lines = [f"{error.name}\t{error.reason}\n" for error in sorted(errors, key=lambda error: error.index)]
+def write_unreadable(folder: Path, *groups: Iterable[ReadError]) -> None:
+    """List unreadable images in `unreadable.txt`, one per line: name, tab, reason. Without errors, remove the file.
+
+    A group is the images of one dataset; they are listed in their order there.
+    """
+    errors = (error for group in groups for error in sorted(group, key=lambda error: error.index))
+    lines = [f"{error.name}\t{error.reason}\n" for error in errors]
     if lines:
         write_text(folder / UNREADABLE_FILE, "".join(lines))
     else:

@@ -71,7 +71,7 @@ class FeatureStore:
     def order_bytes(self) -> int:
         """Size of a row of visiting orders."""
         orders_per_row = 3 * self.tokenizer.config.eigenvectors + 1  # ranks, orders in both directions, content
-        return 2 * len(self.grid.cells()) * orders_per_row if self._is_spectral else 0
+        return self._order_dtype.itemsize * len(self.grid.cells()) * orders_per_row if self._is_spectral else 0
 
     def rows(self, keys: Sequence[bytes]) -> list[int]:
         """The row of each key; −1 for keys that are not stored."""
@@ -101,7 +101,7 @@ class FeatureStore:
             return
         for name in self.progress(missing, "visiting orders", len(missing)):
             traversal = self.tokenizer.traverse(self.features[name]["features"].float(), self.grid)
-            block = {part: getattr(traversal, part).to(torch.int16) for part in _TRAVERSAL_TENSORS}
+            block = {part: getattr(traversal, part).to(self._order_dtype) for part in _TRAVERSAL_TENSORS}
             self.orders[name] = write_block(_orders_folder(self.folder, self.tokenizer), name, block)
 
     def tokens(self, rows: Sequence[int]) -> Tokens:
@@ -134,6 +134,11 @@ class FeatureStore:
     @property
     def _is_spectral(self) -> bool:
         return self.tokenizer.config.traversal == "spectral"
+
+    @property
+    def _order_dtype(self) -> torch.dtype:
+        """The smallest one that can hold the number of every token."""
+        return torch.int16 if len(self.grid.cells()) - 1 <= torch.iinfo(torch.int16).max else torch.int32
 
     def _locate(self, row: int) -> tuple[str, int]:
         """The name of a row's block, and its row there."""

@@ -22,6 +22,8 @@ from spectral_vmamba.features.feature_store import FeatureStore
 from spectral_vmamba.features.stem_inputs import distinct_stem_inputs
 from spectral_vmamba.models import SpectralTokenizer
 from spectral_vmamba.utils.interruption import Interrupted, interruptible
+from spectral_vmamba.utils.progress import Estimate
+from spectral_vmamba.utils.wording import plural
 
 _VIEWS_PER_PASS = 32  # views that go through the stem together
 _ROWS_PER_BLOCK = 512
@@ -54,13 +56,14 @@ def fill(store: FeatureStore, requests: Sequence[ViewRequest], workers: int, ran
     Ctrl-C keeps what was computed. Unreadable images get no rows.
     """
     _announce(store, requests)
+    plan, estimate = _Plan(), Estimate(store.note)
     device = next(store.tokenizer.parameters()).device
     compute = FeatureComputer(store.tokenizer, store.preprocessing)
     in_workers = device.type == "cpu" and workers > 0
     loader = DataLoader(
         _ComputedGroups(requests, compute if in_workers else None),
         batch_size=None,
-        sampler=SinglePassSampler(_plan(store, requests, rank, world_size)),  # pyright: ignore[reportArgumentType]
+        sampler=SinglePassSampler(_make_groups(store, requests, plan, rank, world_size)),  # pyright: ignore[reportArgumentType]
         num_workers=workers,
         worker_init_fn=_start_worker,
     )
@@ -73,6 +76,8 @@ def fill(store: FeatureStore, requests: Sequence[ViewRequest], workers: int, ran
                 keys += group_keys
                 features.append(result if in_workers else compute(result))
                 computed += len(group_keys)
+                missing = plan.expected_missing(_count_requested(requests))
+                estimate.update(computed, missing, f"features of about {plural(missing, 'view')}")
             if len(keys) >= _ROWS_PER_BLOCK:
                 store.add(keys, torch.cat(features))
                 keys, features = [], []
@@ -98,7 +103,21 @@ class _Task:
     keys: list[bytes]
 
 
-def _plan(store: FeatureStore, requests: Sequence[ViewRequest], rank: int, world_size: int) -> Iterator[list[_Task]]:
+@dataclass
+class _Plan:
+    """Views of the images that have been looked up so far, and how many of them are missing."""
+
+    requested: int = 0
+    missing: int = 0
+
+    def expected_missing(self, requested: int) -> int:
+        """How many of all requested views are missing, if the images so far are typical."""
+        return round(self.missing * requested / max(self.requested, 1))
+
+
+def _make_groups(
+    store: FeatureStore, requests: Sequence[ViewRequest], plan: _Plan, rank: int, world_size: int
+) -> Iterator[list[_Task]]:
     """Read every image, set the digests of the requests, and yield groups of tasks whose views fill one stem pass."""
     planned: set[bytes] = set()  # an image can occur twice
     group: list[_Task] = []
@@ -108,6 +127,7 @@ def _plan(store: FeatureStore, requests: Sequence[ViewRequest], rank: int, world
         contents = store.progress(_read_contents(request.dataset), "features of images", len(request.dataset))
         for i, (content, digest) in enumerate(contents):
             request.digests.append(digest)
+            plan.requested += len(request.views.names)
             if content is None or digest is None or digest[0] % world_size != rank:
                 continue
             keys = request.keys(i)
@@ -115,6 +135,7 @@ def _plan(store: FeatureStore, requests: Sequence[ViewRequest], rank: int, world
             if not missing:
                 continue
             planned.update(keys)
+            plan.missing += len(missing)
             if group and capacity < len(missing):
                 yield group
                 group, capacity = [], _VIEWS_PER_PASS
@@ -196,11 +217,11 @@ def _start_worker(worker: int) -> None:
 
 def _announce(store: FeatureStore, requests: Sequence[ViewRequest]) -> None:
     """Report the size of the work, and stop before it starts if the disk is too small."""
-    views = sum(len(request.dataset) * len(request.views.names) for request in requests)
+    views = _count_requested(requests)
     free = shutil.disk_usage(store.folder).free
     row_bytes = store.feature_bytes + store.order_bytes
     store.note(
-        f"feature cache {store.folder}: {views:,} views requested, {len(store.row_by_key):,} stored; "
+        f"feature cache {store.folder}: {plural(views, 'view')} requested, {len(store.row_by_key):,} stored; "
         f"{_format_bytes(row_bytes)} per view, {_format_bytes(free)} free"
     )
     if views * row_bytes <= free:
@@ -211,6 +232,10 @@ def _announce(store: FeatureStore, requests: Sequence[ViewRequest]) -> None:
             f"the feature cache needs {_format_bytes(needed)}, but only {_format_bytes(free)} are free in "
             f"{store.folder}; reduce --views or choose another --cache-folder"
         )
+
+
+def _count_requested(requests: Sequence[ViewRequest]) -> int:
+    return sum(len(request.dataset) * len(request.views.names) for request in requests)
 
 
 def _count_missing(store: FeatureStore, requests: Sequence[ViewRequest]) -> int:

@@ -1,31 +1,32 @@
-"""Check a classifier's invariance on given images: quarter turns must not change the predictions."""
+"""Check a classifier's invariance on given images, level by level, against what it promises."""
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from spectral_vmamba.data.dataset import ImageDataset
+from spectral_vmamba.data.file_changes import RotatedFile, SavedAgain
 from spectral_vmamba.data.readers.folder import read_unlabeled_folder
-from spectral_vmamba.data.unreadable import ReadError
-from spectral_vmamba.inference.evaluate import BATCH_SIZE, PixelEvaluator, evaluation_images
+from spectral_vmamba.inference.certificate import LEVELS, Certificate, Check, Level, Promise
+from spectral_vmamba.inference.evaluate import BATCH_SIZE, evaluation_images
+from spectral_vmamba.inference.output_comparison import ImageChange, OutputComparison
 from spectral_vmamba.inference.predictor import Predictor, load
-from spectral_vmamba.metrics.rotation import measure_sweep
+from spectral_vmamba.inference.promises import MEASURED_ANGLE, MEASURED_FILE, network_config, promise_of
+from spectral_vmamba.models import without_frame
+from spectral_vmamba.ops.turns import FILLS, Fill
 from spectral_vmamba.utils.progress import Progress, no_progress
 
-
-@dataclass(frozen=True)
-class Certificate:
-    """Over all images, each turned by 90, 180 and 270°: changed predictions and the largest change of a probability."""
-
-    name: str
-    images: int
-    flips: int
-    max_change: float
-    tolerance: float
-    unreadable: list[ReadError] = field(default_factory=list)
-
-    @property
-    def holds(self) -> bool:
-        return self.images > 0 and self.flips == 0 and self.max_change <= self.tolerance
+_TURNS = (1, 2, 3)
+_PNG = "png"
+_FILE_CONDITIONS = {
+    _PNG: SavedAgain(),
+    "jpeg 90": SavedAgain(jpeg_quality=90),
+    "jpeg 75": SavedAgain(jpeg_quality=75),
+    "resized −2 %": SavedAgain(scale=0.98),
+    "resized +2 %": SavedAgain(scale=1.02),
+}
 
 
 def certify(
@@ -35,33 +36,101 @@ def certify(
     batch_size: int = BATCH_SIZE,
     workers: int = 0,
     progress: Progress = no_progress,
+    levels: Sequence[Level] = LEVELS,
+    angles: Sequence[float] = (),
+    fill: Fill = "black",
+    limit: int | None = None,
+    seed: int = 0,
 ) -> Certificate:
-    """Turn every image by 90, 180 and 270° and compare the predictions.
+    """Compare the predictions on changed images with those on the original ones, at these levels:
 
-    Probabilities may change by up to `tolerance`: single precision rounds every sum at a relative 6e-8. `data` defaults
-    to the validation images of the run; a folder may contain unlabeled images at any depth.
+    * `tensor`: quarter turns of the preprocessed images.
+    * `no-frame`: the same with the canonical frame switched off, in the network and in the preprocessing. RFN and STS
+      stand alone here.
+    * `files`: the decoded images turned by quarter turns, then saved again as PNG, saved again as JPEG of quality 90
+      and 75, or resized by ±2 %; compared with the files as they are.
+    * `angles`, if angles are given: the decoded images rotated by each angle (bicubic), with `fill` in the corners.
+
+    `Certificate.holds` is true if the network promises some of this and keeps every promise. Where a promise holds up
+    to rounding, probabilities may change by `tolerance`: single precision rounds every sum at a relative 6e-8. `data`
+    defaults to the validation images of the run; a folder may contain unlabeled images at any depth. With `limit`, a
+    random sample of that many images is checked.
 
     >>> from spectral_vmamba import certify
     >>> certify("runs/digits").holds
     True
     """
+    _check_options(levels, angles, fill, limit)
     predictor = classifier if isinstance(classifier, Predictor) else load(classifier)
-    dataset = _images(predictor, data)
-    unreadable: list[ReadError] = []
+    dataset, description = _images(predictor, data)
+    comparison = OutputComparison(predictor, _sample(dataset, limit, seed), batch_size, workers, progress)
+    checks: list[Check] = []
+    if "tensor" in levels:
+        checks.append(_check_turns("tensor", comparison, promise_of(predictor, "tensor", tolerance)))
+    if "no-frame" in levels:
+        bare = replace(comparison, predictor=_without_frame(predictor))
+        checks.append(_check_turns("no-frame", bare, promise_of(predictor, "no-frame", tolerance)))
+    if "files" in levels:
+        checks += _check_files(comparison, promise_of(predictor, "files", tolerance))
+    checks += _check_angles(comparison, angles, fill)
+    return Certificate(predictor.name, description, len(dataset), tuple(checks), comparison.unreadable)
 
-    def labeled_batches():
-        for batch in PixelEvaluator(predictor, dataset, workers, progress).batches(batch_size, "quarter turns"):
-            unreadable.extend(batch.unreadable)
-            if batch.indices:
-                yield batch.inputs, batch.labels
 
-    sweep = measure_sweep(predictor.name, predictor.probabilities, labeled_batches(), (90.0, 180.0, 270.0))
-    flips, max_change = sum(point.flips for point in sweep.points), max(point.max_change for point in sweep.points)
-    return Certificate(predictor.name, sweep.points[0].images, flips, max_change, tolerance, unreadable)
+def _check_turns(level: Level, comparison: OutputComparison, promise: Promise) -> Check:
+    return _check(level, "quarter turns", comparison, [ImageChange(quarters=_TURNS)], promise)
 
 
-def _images(predictor: Predictor, data: str | ImageDataset | None) -> ImageDataset:
-    """Labels do not matter here, so that a folder may have any structure."""
+def _check_files(comparison: OutputComparison, png_promise: Promise) -> list[Check]:
+    checks = []
+    for condition, saved in _FILE_CONDITIONS.items():
+        changes = [ImageChange(replace(saved, quarters=quarters)) for quarters in _TURNS]
+        promise = png_promise if condition == _PNG else MEASURED_FILE
+        checks.append(_check("files", condition, comparison, changes, promise))
+    return checks
+
+
+def _check_angles(comparison: OutputComparison, angles: Sequence[float], fill: Fill) -> list[Check]:
+    if fill == "disk":  # the original images show the disk only, too
+        comparison = replace(comparison, reference=RotatedFile(0.0, fill))
+    return [
+        _check("angles", f"{angle:g}° {fill}", comparison, [ImageChange(RotatedFile(angle, fill))], MEASURED_ANGLE)
+        for angle in angles
+    ]
+
+
+def _check(
+    level: str, condition: str, comparison: OutputComparison, changes: Sequence[ImageChange], promise: Promise
+) -> Check:
+    change = comparison.measure(f"{level}, {condition}", changes)
+    images = change.images // sum(len(each.quarters) for each in changes)
+    return Check(level, condition, promise, images, change.images, change.flips, change.max_change)
+
+
+def _without_frame(predictor: Predictor) -> Predictor:
+    """The same classifier without a canonical frame, in the network and in the preprocessing; weights are shared."""
+    config = network_config(predictor)
+    model = without_frame(predictor.model) if config is not None and config.canonical_frame else predictor.model
+    return replace(predictor, model=model, preprocessing=replace(predictor.preprocessing, canonical=False))
+
+
+def _images(predictor: Predictor, data: str | ImageDataset | None) -> tuple[ImageDataset, str]:
+    """The images and a description. Labels do not matter here, so that a folder may have any structure."""
     if isinstance(data, str) and Path(data).is_dir():
-        return read_unlabeled_folder(Path(data))
-    return evaluation_images(predictor, data)[0]
+        return read_unlabeled_folder(Path(data)), data
+    return evaluation_images(predictor, data)
+
+
+def _sample(dataset: ImageDataset, limit: int | None, seed: int) -> ImageDataset:
+    if limit is None or limit >= len(dataset):
+        return dataset
+    return dataset.subset(np.sort(np.random.default_rng(seed).choice(len(dataset), limit, replace=False)))
+
+
+def _check_options(levels: Sequence[str], angles: Sequence[float], fill: str, limit: int | None) -> None:
+    unknown = [level for level in levels if level not in LEVELS]
+    if unknown or not (levels or angles):
+        raise ValueError(f"expected levels from {', '.join(LEVELS)}, got {repr(unknown[0]) if unknown else 'none'}")
+    if fill not in FILLS:
+        raise ValueError(f"expected a fill from {', '.join(FILLS)}, got {fill!r}")
+    if limit is not None and limit < 1:
+        raise ValueError(f"expected a limit of at least 1 image, got {limit}")

@@ -1,14 +1,20 @@
-"""Checkpoints: one safetensors file with a typed header. The header is read and written here only."""
+"""Checkpoints: one safetensors file with a typed header. The header is read and written here only.
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+A checkpoint may come from a stranger. Its header is data: `load_checkpoint` checks types, sizes and the options of the
+model before anything is built from them (`model_options`, `network`).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
+from unicodedata import category
 
 from torch import Tensor, nn
 
 from spectral_vmamba.data.sources import DataSplit
 from spectral_vmamba.data.transforms import Preprocessing
+from spectral_vmamba.inference.model_options import check_model
 from spectral_vmamba.utils.settings import from_dict, to_json_dict
 from spectral_vmamba.utils.tensor_file import TensorFileError, read_tensors, write_tensors
 
@@ -17,6 +23,9 @@ FORMAT = 3
 BEST_FILE, LAST_FILE = "best.safetensors", "last.safetensors"
 
 Weights = Literal["ema", "raw"]
+WeightChoice = Weights | Literal["best"]
+_PREFIXES = ("raw.", "ema.", "optimizer.")
+_MAX_CLASSES = 250_000
 
 
 class CheckpointError(ValueError):
@@ -34,7 +43,9 @@ class CheckpointHeader:
     split: DataSplit
     has_ema: bool
     best_weights: Weights = "raw"
-    """which weights of the best epoch validated better"""
+    """which weights validated better at the last epoch that was finished before this file was written"""
+    stem_sha256: str | None = None
+    """over the tensors of the frozen stem, if there is one"""
     fingerprints: dict[str, str] = field(default_factory=dict)
     """of the images of each part of the split: whether they changed since"""
     versions: dict[str, str] = field(default_factory=dict)
@@ -56,7 +67,7 @@ class Checkpoint:
         start = prefix + "."
         return {name.removeprefix(start): tensor for name, tensor in self.tensors.items() if name.startswith(start)}
 
-    def weights(self, which: Weights | Literal["best"]) -> dict[str, Tensor]:
+    def weights(self, which: WeightChoice) -> dict[str, Tensor]:
         """The averaged (ema) or raw weights, or those that validated better."""
         chosen = self.header.best_weights if which == "best" else which
         weights = self.with_prefix(chosen)
@@ -90,13 +101,32 @@ def load_checkpoint(path: Path) -> Checkpoint:
         raise CheckpointError(str(error)) from error
     version, versions = stored.pop("format", 0), stored.get("versions")
     stored.pop("kind")
+    if not isinstance(version, int):
+        raise CheckpointError(f"{path} has a header that cannot be read: its format is {version!r}")
     if version != FORMAT:
         age, remedy = ("a newer", "update this package") if version > FORMAT else ("an older", "train again")
         raise CheckpointError(f"{path} was written by {age} version of this package ({versions}); {remedy}")
+    unknown = next((name for name in tensors if not name.startswith(_PREFIXES)), None)
+    if unknown is not None:
+        raise CheckpointError(f"{path} has an unexpected tensor {unknown[:100]!r}; expected names with {_PREFIXES}")
     try:
-        return Checkpoint(path, tensors, from_dict(CheckpointHeader, stored))
-    except (TypeError, KeyError) as error:
+        return Checkpoint(path, tensors, _check_header(from_dict(CheckpointHeader, stored)))
+    except (TypeError, ValueError, ArithmeticError) as error:
         raise CheckpointError(f"{path} has a header that cannot be read: {error}") from error
+
+
+def check_classes(classes: Sequence[str]) -> None:
+    """Names that can be stored in a checkpoint and printed. Raises a ValueError."""
+    if not 0 < len(classes) <= _MAX_CLASSES:
+        raise ValueError(f"expected 1 to {_MAX_CLASSES:,} classes, got {len(classes):,}")
+    unprintable = next((name for name in classes if any(category(letter) == "Cc" for letter in name)), None)
+    if unprintable is not None:
+        raise ValueError(f"the class {unprintable[:60]!r} contains control characters; rename it")
+
+
+def _check_header(header: CheckpointHeader) -> CheckpointHeader:
+    check_classes(header.classes)
+    return replace(header, model_options=check_model(header.model, header.model_options))
 
 
 def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:

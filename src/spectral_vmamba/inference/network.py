@@ -1,12 +1,17 @@
-"""Build a classifier, and find the preprocessing that it expects."""
+"""Build a classifier from options or for the weights of a checkpoint, and find the preprocessing that it expects."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from spectral_vmamba.data.transforms import Preprocessing
+from spectral_vmamba.inference.build_budget import BuildBudget
+from spectral_vmamba.inference.checkpoint import Checkpoint, CheckpointError, WeightChoice, load_weights
+from spectral_vmamba.inference.model_options import check_depth, without_initial_weights
+from spectral_vmamba.layers import FrozenStem
 from spectral_vmamba.models import create_model
+from spectral_vmamba.utils.tensor_file import digest_tensors
 
 
 def build_classifier(
@@ -20,6 +25,39 @@ def build_classifier(
         return create_model(name, num_classes=len(classes), **keywords)
     except TypeError as error:
         raise ValueError(f"{name} does not take these options: {error}") from error
+
+
+def build_from_checkpoint(checkpoint: Checkpoint, which: WeightChoice) -> nn.Module:
+    """The model of a checkpoint, with its weights. Raises a CheckpointError if they do not match.
+
+    Building a model allocates as much as its options say. It is therefore built without memory first, and only a model
+    with exactly the tensors of the file is built a second time.
+    """
+    header, weights = checkpoint.header, checkpoint.weights(which)
+    options = without_initial_weights(header.model, header.model_options)
+    size = sum(tensor.nbytes for tensor in weights.values())
+    try:
+        check_depth(options, len(weights))
+        with BuildBudget(len(weights), size):
+            plan = build_classifier(header.model, options, header.classes)
+    except Exception as error:  # options that no network takes end in errors of every kind
+        problem = f"{type(error).__name__}: {error}" if not isinstance(error, ValueError) else str(error)
+        raise CheckpointError(f"{checkpoint.path} describes no model that can be built: {problem[:500]}") from error
+    _compare(plan.state_dict(), weights, checkpoint)
+    model = build_classifier(header.model, options, header.classes)
+    load_weights(model, weights)
+    if header.stem_sha256 != (digest := stem_digest(model)):
+        raise CheckpointError(
+            f"{checkpoint.path} was trained with the frozen stem {_short(header.stem_sha256)}, but contains the stem "
+            f"{_short(digest)} (SHA-256 of its tensors): its weights were replaced after training"
+        )
+    return model
+
+
+def stem_digest(model: nn.Module) -> str | None:
+    """SHA-256 over the tensors of the frozen stem of a model; None without one."""
+    stem = next((module for module in model.modules() if isinstance(module, FrozenStem)), None)
+    return None if stem is None else digest_tensors(stem.state_dict())
 
 
 def default_preprocessing(model: Any, size: int | None = None, crop: float | None = None) -> Preprocessing:
@@ -36,3 +74,20 @@ def default_preprocessing(model: Any, size: int | None = None, crop: float | Non
         interpolation=defaults.get("interpolation") or "bicubic",
         canonical=bool(getattr(getattr(model, "config", None), "canonical_frame", False)),
     )
+
+
+def _compare(expected: Mapping[str, Tensor], weights: Mapping[str, Tensor], checkpoint: Checkpoint) -> None:
+    names = dict.fromkeys((*expected, *weights))
+    parts = (expected, weights)
+    shapes = {name: [tuple(part[name].shape) if name in part else None for part in parts] for name in names}
+    differing = [name for name, (wanted, given) in shapes.items() if wanted != given]
+    if differing:
+        wanted, given = ("no such tensor" if shape is None else f"{shape}" for shape in shapes[differing[0]])
+        raise CheckpointError(
+            f"{checkpoint.path} does not match the model {checkpoint.header.model} that it describes: {len(differing)} "
+            f"tensors differ, for example {differing[0][:100]}: the model has {wanted}, the file {given}"
+        )
+
+
+def _short(digest: str | None) -> str:
+    return "(none)" if digest is None else f"{digest[:12]}…"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from jaxtyping import Float, Shaped
@@ -20,14 +20,14 @@ from spectral_vmamba.data.unreadable import ReadError
 from spectral_vmamba.inference.checkpoint import (
     Checkpoint,
     CheckpointHeader,
-    Weights,
+    WeightChoice,
     find_checkpoint,
     load_checkpoint,
-    load_weights,
 )
-from spectral_vmamba.inference.network import build_classifier, default_preprocessing
+from spectral_vmamba.inference.network import build_from_checkpoint, default_preprocessing
 from spectral_vmamba.models import create_model
-from spectral_vmamba.models.registry import is_spectral
+from spectral_vmamba.utils.devices import resolve_device
+from spectral_vmamba.utils.wording import at_least
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,7 @@ class Predictor:
         self, images: Iterable[NamedImage], top: int = 5, batch_size: int = 32
     ) -> Iterator[tuple[str, Prediction | ReadError]]:
         """Classify images as they come, `batch_size` at a time; yields (name, prediction or read error) in order."""
-        if top < 1 or batch_size < 1:
-            raise ValueError(f"expected top and batch_size of at least 1, got {top} and {batch_size}")
+        at_least(1, top=top, batch_size=batch_size)
         transform = self.preprocessing.eval_transform()
         numbered = enumerate(images)
         while batch := list(islice(numbered, batch_size)):
@@ -97,10 +96,13 @@ class Predictor:
         ]
 
 
-def load(checkpoint: str | Path, weights: Weights | Literal["best"] = "best", device: str = "cpu") -> Predictor:
+def load(checkpoint: str | Path, weights: WeightChoice = "best", device: str = "auto") -> Predictor:
     """Load a checkpoint of `fit`, or the best one of the folder of a run.
 
-    `weights` are the averaged ("ema") or the raw ones; "best" are those that validated better.
+    `weights` are the averaged ("ema") or the raw ones; "best" are those that validated better at the epoch that the
+    file holds. `device` is "auto" (a GPU if torch can use one), "cpu", "cuda" or "mps". The file may come from a
+    stranger: its header selects a registered architecture, and nothing in it is run, read from other files or
+    downloaded.
 
     >>> import numpy as np
     >>> import spectral_vmamba
@@ -112,18 +114,16 @@ def load(checkpoint: str | Path, weights: Weights | Literal["best"] = "best", de
     return make_predictor(load_checkpoint(find_checkpoint(checkpoint)), weights, device)
 
 
-def make_predictor(checkpoint: Checkpoint, weights: Weights | Literal["best"], device: str) -> Predictor:
+def make_predictor(checkpoint: Checkpoint, weights: WeightChoice, device: str) -> Predictor:
     """A predictor from a checkpoint in memory; several predictors can share one."""
+    resolved = resolve_device(device)
     header = checkpoint.header
-    model = build_classifier(header.model, _without_stem_weights(header.model, header.model_options), header.classes)
-    load_weights(model, checkpoint.weights(weights))
-    return Predictor(
-        header.model, model.to(device).eval(), header.classes, header.preprocessing, torch.device(device), header
-    )
+    model = build_from_checkpoint(checkpoint, weights)
+    return Predictor(header.model, model.to(resolved).eval(), header.classes, header.preprocessing, resolved, header)
 
 
 def load_timm(
-    name: str, classes: Sequence[str], checkpoint: str | Path | None = None, device: str = "cpu"
+    name: str, classes: Sequence[str], checkpoint: str | Path | None = None, device: str = "auto"
 ) -> Predictor:
     """Load any model of timm's registry with its published weights, or with a file of weights (safetensors or a
     state_dict).
@@ -134,6 +134,7 @@ def load_timm(
     >>> spectral_vmamba.load_timm("vmamba_nano", ["cat", "dog"], "weights.safetensors").classes
     ('cat', 'dog')
     """
+    resolved = resolve_device(device)
     options: dict[str, Any] = {"checkpoint_path": str(checkpoint)} if checkpoint else {"pretrained": True}
     if checkpoint and not Path(checkpoint).is_file():
         raise FileNotFoundError(f"no weights at {checkpoint}")
@@ -147,10 +148,4 @@ def load_timm(
     except OSError as error:
         raise OSError(f"cannot download the weights of {name}; pass a file with --checkpoint. {error}") from error
     preprocessing = default_preprocessing(model)
-    return Predictor(name, model.to(device).eval(), tuple(classes), preprocessing, torch.device(device))
-
-
-def _without_stem_weights(name: str, options: dict[str, Any]) -> dict[str, Any]:
-    """A checkpoint contains all weights, also those of a pretrained stem: skip the search for them."""
-    remaining = {key: value for key, value in options.items() if key not in ("pretrained", "stem_weights")}
-    return {**remaining, "stem_weights": "none"} if is_spectral(name) else remaining
+    return Predictor(name, model.to(resolved).eval(), tuple(classes), preprocessing, resolved)

@@ -8,14 +8,15 @@ from spectral_vmamba.ops.traversal import Traversal
 
 
 class Downsample(nn.Module):
-    """Linear c → 2c, then a max-pool that commutes with quarter turns, then LayerNorm.
+    """Linear c → 2c, then a max-pool that commutes with quarter turns, then LayerNorm. Without `halve`, no max-pool.
 
     The new token takes its ranks along the eigenvectors from the longest feature vector of its window. The paper's code
     takes them from the top-left cell of every 2×2, which is a different cell once the image is turned.
     """
 
-    def __init__(self, width: int, new_width: int):
+    def __init__(self, width: int, new_width: int, halve: bool = True):
         super().__init__()
+        self.halve = halve
         self.widen = nn.Linear(width, new_width)
         self.norm = nn.LayerNorm(new_width)
 
@@ -23,24 +24,33 @@ class Downsample(nn.Module):
         self, x: Float[Tensor, "b l c"], traversal: Traversal
     ) -> tuple[Float[Tensor, "b l_half c2"], Traversal]:
         x = self.widen(x)
-        windows = traversal.grid.windows().to(x.device)
-        absent = x.new_full((x.shape[0], 1, x.shape[2]), -torch.inf)
-        members = torch.cat([x, absent], dim=1).index_select(1, windows.flatten()).unflatten(1, windows.shape)
-        pooled = members.amax(2)
-        return self.norm(pooled), traversal.pool(x.detach().square().sum(-1))
+        if not self.halve:
+            return self.norm(x), traversal
+        pooled, halved = max_pool(x, traversal)
+        return self.norm(pooled), halved
+
+
+def max_pool(x: Float[Tensor, "b l c"], traversal: Traversal) -> tuple[Float[Tensor, "b l_half c"], Traversal]:
+    """Halve the grid: the maximum of each window (`Grid.windows`), which commutes with quarter turns."""
+    windows = traversal.grid.windows().to(x.device)
+    absent = x.new_full((x.shape[0], 1, x.shape[2]), -torch.inf)
+    members = torch.cat([x, absent], dim=1).index_select(1, windows.flatten()).unflatten(1, windows.shape)
+    return members.amax(2), traversal.pool(x.detach().square().sum(-1))
 
 
 class ConvDownsample(nn.Module):
-    """A 3×3 convolution of stride 2, then LayerNorm, as in VMamba."""
+    """A 3×3 convolution of stride 2, or 1 without `halve`, then LayerNorm, as in VMamba."""
 
-    def __init__(self, width: int, new_width: int):
+    def __init__(self, width: int, new_width: int, halve: bool = True):
         super().__init__()
-        self.conv = nn.Conv2d(width, new_width, 3, stride=2, padding=1)
+        self.halve = halve
+        self.conv = nn.Conv2d(width, new_width, 3, stride=2 if halve else 1, padding=1)
         self.norm = nn.LayerNorm(new_width)
 
     def forward(
         self, x: Float[Tensor, "b l c"], traversal: Traversal
     ) -> tuple[Float[Tensor, "b l_half c2"], Traversal]:
-        halved = traversal.pool(x.detach().square().sum(-1))
         maps = self.conv(traversal.grid.to_map(x))
-        return self.norm(halved.grid.from_map(maps)), halved
+        if self.halve:
+            traversal = traversal.pool(x.detach().square().sum(-1))
+        return self.norm(traversal.grid.from_map(maps)), traversal

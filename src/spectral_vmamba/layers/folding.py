@@ -1,10 +1,14 @@
 """Fold BatchNorm into the preceding convolution, for networks that are only evaluated."""
 
+from collections import Counter
+from copy import deepcopy
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 
 class FoldedConv(nn.Conv2d):
@@ -38,59 +42,74 @@ class FoldedNorm(nn.Module):
         return input if activation is None else activation(input)
 
 
-def fold_norms(network: nn.Module, example: Float[Tensor, "b c h w"]) -> None:
-    """Fold each BatchNorm into the convolution whose output it normalizes, in place; the state dict does not change.
+def fold_norms(network: nn.Module, shape: tuple[int, ...]) -> None:
+    """Fold each BatchNorm into the convolution whose output it alone reads, in place; the state dict does not change.
 
-    A forward pass of the example shows which belong together. Modules that are called more than once, and subclasses of
-    `nn.Conv2d` and BatchNorm, stay as they are. If the output of the network changes (because something else reads the
-    output of a convolution), everything is undone.
+    A forward pass of images of `shape` shows which belong together. Modules that are called more than once, and
+    subclasses of `nn.Conv2d` and BatchNorm, stay as they are. The result depends on the structure of the network only,
+    not on its weights: the pass is on the meta device, wherever the weights are. Networks that cannot run there (they
+    compute with tensors that are neither parameters nor buffers, or look at values) stay as they are.
     """
-    pairs = _find_pairs(network, example)
-    kinds = [(type(conv), type(norm)) for conv, norm in pairs]
-    with torch.no_grad():
-        expected = network(example)
-        for conv, norm in pairs:
-            conv.folded_norm = (norm,)
-            conv.__class__, norm.__class__ = FoldedConv, FoldedNorm
-        if example.is_meta or _is_close(network(example), expected):
-            return
-    for (conv, norm), (conv_kind, norm_kind) in zip(pairs, kinds, strict=True):
-        conv.__class__, norm.__class__ = conv_kind, norm_kind
-        del conv.folded_norm
+    for conv, norm in _find_pairs(network, shape):
+        conv.folded_norm = (norm,)
+        conv.__class__, norm.__class__ = FoldedConv, FoldedNorm
 
 
-def _is_close(output: Tensor | list[Tensor], expected: Tensor | list[Tensor]) -> bool:
-    """Equal up to the rounding of dozens of layers."""
-    outputs, expected = ([maps] if isinstance(maps, Tensor) else maps for maps in (output, expected))
-    tolerance = torch.finfo(expected[0].dtype).eps ** 0.5
-    return all(
-        bool(((a - b).abs().amax() <= tolerance * b.abs().amax()).item())
-        for a, b in zip(outputs, expected, strict=True)
-    )
+class _CountReads(TorchDispatchMode):
+    """Count how many operators take each of `tensors`, by id."""
+
+    def __init__(self):
+        super().__init__()
+        self.tensors: list[Tensor] = []
+        self.reads: Counter[int] = Counter()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        known = {id(tensor) for tensor in self.tensors}
+        self.reads.update(known & {id(leaf) for leaf in tree_leaves((args, kwargs))})
+        return func(*args, **(kwargs or {}))
 
 
-def _find_pairs(network: nn.Module, example: Tensor) -> list[tuple[Any, Any]]:
-    conv_outputs: list[tuple[Tensor, nn.Module]] = []
-    pairs: list[tuple[Any, Any]] = []
-    calls: list[nn.Module] = []
+def _find_pairs(network: nn.Module, shape: tuple[int, ...]) -> list[tuple[Any, Any]]:
+    """Convolutions and the BatchNorm that is the only reader of their output."""
+    twin = _copy_to_meta(network)
+    originals = dict(zip(twin.modules(), network.modules(), strict=True))
+    count = _CountReads()
+    convs: list[nn.Module] = []  # in the order of `count.tensors`, their outputs
+    pairs: list[tuple[nn.Module, nn.Module, Tensor]] = []
+    calls: Counter[nn.Module] = Counter()
 
     def record_conv(conv, inputs, output) -> None:
-        conv_outputs.append((output, conv))
-        calls.append(conv)
+        convs.append(conv)
+        count.tensors.append(output)
+        calls[conv] += 1
 
     def record_norm(norm, inputs, output) -> None:
-        pairs.extend((conv, norm) for conv_output, conv in conv_outputs if conv_output is inputs[0])
-        calls.append(norm)
+        produced = zip(convs, count.tensors, strict=True)
+        pairs.extend((conv, norm, tensor) for conv, tensor in produced if tensor is inputs[0])
+        calls[norm] += 1
 
-    hooks = [m.register_forward_hook(record_conv) for m in network.modules() if type(m) is nn.Conv2d]
-    hooks += [m.register_forward_hook(record_norm) for m in network.modules() if _has_fixed_statistics(m)]
+    for module in twin.modules():
+        if type(module) is nn.Conv2d:
+            module.register_forward_hook(record_conv)
+        elif _has_fixed_statistics(module):
+            module.register_forward_hook(record_norm)
     try:
-        with torch.no_grad():
-            network(example)
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return [(conv, norm) for conv, norm in pairs if calls.count(conv) == calls.count(norm) == 1]
+        with torch.no_grad(), count:
+            outputs = twin(torch.empty(shape, dtype=next(twin.parameters()).dtype, device="meta"))
+    except RuntimeError:
+        return []
+    returned = {id(leaf) for leaf in tree_leaves(outputs)}
+    return [
+        (originals[conv], originals[norm])
+        for conv, norm, tensor in pairs
+        if calls[conv] == calls[norm] == count.reads[id(tensor)] == 1 and id(tensor) not in returned
+    ]
+
+
+def _copy_to_meta(network: nn.Module) -> nn.Module:
+    """Return a copy of the network without values; its tensors are not copied first."""
+    empty = {id(parameter): nn.Parameter(parameter.to("meta"), False) for parameter in network.parameters()}
+    return deepcopy(network, {**empty, **{id(buffer): buffer.to("meta") for buffer in network.buffers()}})
 
 
 def _has_fixed_statistics(module: nn.Module) -> bool:

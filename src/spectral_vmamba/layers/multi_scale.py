@@ -110,21 +110,30 @@ class MultiScaleBlock(nn.Module):
 
 
 class PatchMerging(nn.Module):
-    """Concatenate the four cells of every 2×2, LayerNorm, Linear, as in Swin. Odd sides are padded with zeros."""
+    """Concatenate the four cells of every 2×2, LayerNorm, Linear, as in Swin. Odd sides are padded with zeros.
 
-    def __init__(self, width: int, new_width: int):
+    Without `halve`, there is a 2×2 at every cell, and one row and column of zeros after the last ones.
+    """
+
+    def __init__(self, width: int, new_width: int, halve: bool = True):
         super().__init__()
+        self.halve = halve
         self.norm = nn.LayerNorm(4 * width)
         self.reduction = nn.Linear(4 * width, new_width, bias=False)
 
     def forward(
         self, x: Float[Tensor, "b l c"], traversal: Traversal
     ) -> tuple[Float[Tensor, "b l_half c2"], Traversal]:
-        halved = traversal.pool(x.detach().square().sum(-1))
         maps = traversal.grid.to_map(x)
-        right, below = padding_for(maps.shape[-1], 2), padding_for(maps.shape[-2], 2)
-        maps = F.pad(maps, (0, right, 0, below))
-        top_left, bottom_left = maps[..., ::2, ::2], maps[..., 1::2, ::2]
-        top_right, bottom_right = maps[..., ::2, 1::2], maps[..., 1::2, 1::2]
-        four = torch.cat([top_left, bottom_left, top_right, bottom_right], dim=1)
-        return self.reduction(self.norm(halved.grid.from_map(four))), halved
+        if self.halve:
+            traversal = traversal.pool(x.detach().square().sum(-1))
+            right, below = padding_for(maps.shape[-1], 2), padding_for(maps.shape[-2], 2)
+            maps = F.pad(maps, (0, right, 0, below))
+            top, bottom = maps[..., ::2, :], maps[..., 1::2, :]
+            columns = (slice(None, None, 2), slice(1, None, 2))
+        else:
+            maps = F.pad(maps, (0, 1, 0, 1))
+            top, bottom = maps[..., :-1, :], maps[..., 1:, :]
+            columns = (slice(None, -1), slice(1, None))
+        four = torch.cat([rows[..., each] for each in columns for rows in (top, bottom)], dim=1)
+        return self.reduction(self.norm(traversal.grid.from_map(four))), traversal

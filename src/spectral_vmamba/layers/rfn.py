@@ -1,7 +1,9 @@
 """RFN, the Rotational Feature Normalizer: F = max over r of R(−θr) · stem(R(θr) · I)."""
 
+from collections.abc import Callable, Sequence
+from itertools import chain
 from math import gcd
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
@@ -11,6 +13,7 @@ from spectral_vmamba.layers.stems import images_per_chunk, pad_to_patches
 from spectral_vmamba.ops.turns import rotate, turn
 
 Rotations = Literal[4, 8, "random"] | None
+Stem = Callable[[Tensor], list[Tensor]]  # from images to maps of one or more strides
 
 
 class RotationalFeatureNormalizer(nn.Module):
@@ -47,45 +50,64 @@ class RotationalFeatureNormalizer(nn.Module):
         return chunk // gcd(chunk, turns)
 
     def forward(self, images: Float[Tensor, "b rgb H W"]) -> Float[Tensor, "b c h w"]:
+        return self._over_rotations(images, lambda views: [self.stem(views)])[0]
+
+    def forward_maps(self, images: Float[Tensor, "b rgb H W"]) -> list[Float[Tensor, "b _ _ _"]]:
+        """Normalize all maps of the stem's `forward_maps`, of strides 4, 8, … to the patch size: the last is that of
+        `forward`. They cover the image padded to whole patches."""
+        stem: Any = self.stem
+        return self._over_rotations(images, stem.forward_maps)
+
+    def _over_rotations(self, images: Tensor, stem: Stem) -> list[Tensor]:
         if self.rotations is None:
-            return self._features(images)
+            return self._features(images, stem)
         if self.rotations == "random" and self.training:
-            return self._over_random_angles(images)
-        return self._over_quarter_turns(images)
+            return self._over_random_angles(images, stem)
+        return self._over_quarter_turns(images, stem)
 
-    def _features(self, images: Tensor) -> Tensor:
-        return self.stem(pad_to_patches(images, self.patch_size))
+    def _features(self, images: Tensor, stem: Stem) -> list[Tensor]:
+        return stem(pad_to_patches(images, self.patch_size))
 
-    def _over_quarter_turns(self, images: Tensor) -> Tensor:
+    def _over_quarter_turns(self, images: Tensor, stem: Stem) -> list[Tensor]:
         batch = images.shape[0]
-        stem = self._with_diagonal if self.rotations == 8 else self._features
+        features = self._with_diagonal if self.rotations == 8 else self._features
 
         # The stem processes views of one shape as one batch: faster, and convolutions that round differently for a
         # batch of one never get one.
-        def views(quarters: list[int]) -> list[Tensor]:
-            maps = stem(torch.cat([turn(images, q) for q in quarters]))
-            maps = maps.reshape(len(quarters), batch, *maps.shape[1:])
-            return [turn(view, -q) for view, q in zip(maps, quarters, strict=True)]
+        def views(quarters: list[int]) -> list[list[Tensor]]:
+            """For each stride, the maps of all views, turned back."""
+            levels = features(torch.cat([turn(images, q) for q in quarters]), stem)
+            levels = [maps.reshape(len(quarters), batch, *maps.shape[1:]) for maps in levels]
+            return [[turn(view, -q) for view, q in zip(maps, quarters, strict=True)] for maps in levels]
 
         square = images.shape[-2] == images.shape[-1]
-        maps = views([0, 1, 2, 3]) if square else views([0, 2]) + views([1, 3])
-        return torch.stack(maps).amax(0)
+        parts = [views([0, 1, 2, 3])] if square else [views([0, 2]), views([1, 3])]
+        return [torch.stack(list(chain(*level))).amax(0) for level in zip(*parts, strict=True)]
 
-    def _with_diagonal(self, images: Tensor) -> Tensor:
-        upright = self._features(images)
-        back, known = self._features_at(images, 45.0)
-        return torch.where(known, torch.maximum(upright, back), upright)
+    def _with_diagonal(self, images: Tensor, stem: Stem) -> list[Tensor]:
+        upright = self._features(images, stem)
+        diagonal = self._features_at(images, 45.0, stem)
+        return [
+            torch.where(known, torch.maximum(maps, back), maps)
+            for maps, (back, known) in zip(upright, diagonal, strict=True)
+        ]
 
-    def _over_random_angles(self, images: Tensor) -> Tensor:
+    def _over_random_angles(self, images: Tensor, stem: Stem) -> list[Tensor]:
         lowest = torch.tensor([0.0, 91.0, 181.0, 271.0], device=images.device)
         highest = torch.tensor([90.0, 180.0, 270.0, 360.0], device=images.device)
         angles = lowest + (highest - lowest) * torch.rand(4, device=images.device)
-        maps, known = zip(*(self._features_at(images, angle) for angle in angles), strict=True)
-        largest = torch.stack([torch.where(k, m, -torch.inf) for m, k in zip(maps, known, strict=True)]).amax(0)
-        return torch.where(torch.stack(known).any(0), largest, torch.stack(maps).amax(0))
+        views = [self._features_at(images, angle, stem) for angle in angles]
+        return [_largest_known(level) for level in zip(*views, strict=True)]
 
-    def _features_at(self, images: Tensor, degrees: float | Tensor) -> tuple[Tensor, Tensor]:
-        """The features of the rotated image, rotated back, and a mask of those that the canvas did not cut off."""
-        maps = rotate(self._features(rotate(images, degrees)), -degrees)
-        known = rotate(torch.ones_like(maps[:1, :1]), -degrees) > 0.999
-        return maps, known
+    def _features_at(self, images: Tensor, degrees: float | Tensor, stem: Stem) -> list[tuple[Tensor, Tensor]]:
+        """For each stride, the features of the rotated image, rotated back, and a mask of those that the canvas did not
+        cut off."""
+        levels = [rotate(maps, -degrees) for maps in self._features(rotate(images, degrees), stem)]
+        return [(maps, rotate(torch.ones_like(maps[:1, :1]), -degrees) > 0.999) for maps in levels]
+
+
+def _largest_known(views: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+    """The maximum of maps over those views that know the cell; over all views where none does."""
+    maps, known = zip(*views, strict=True)
+    largest = torch.stack([torch.where(k, m, -torch.inf) for m, k in views]).amax(0)
+    return torch.where(torch.stack(known).any(0), largest, torch.stack(maps).amax(0))

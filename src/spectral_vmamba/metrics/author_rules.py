@@ -1,4 +1,4 @@
-"""Rules by which authors count the operations of their models, where they do not count everything that runs."""
+"""Rules by which authors count the operations of their models, where they do not count every layer as it runs."""
 
 from collections.abc import Iterable
 from typing import Any, cast

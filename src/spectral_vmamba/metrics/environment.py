@@ -10,6 +10,8 @@ import torch
 from spectral_vmamba._version import __version__
 from spectral_vmamba.ops.selective_scan import BACKENDS, missing_backends, resolve_backend
 from spectral_vmamba.ops.spectral import SOLVERS
+from spectral_vmamba.utils.wording import plural
+from spectral_vmamba_startup.torchvision_operators import operators_are_stubs
 
 _PACKAGES = (
     "torch",
@@ -39,7 +41,7 @@ class Environment:
 
     def __repr__(self) -> str:
         facts = {
-            "python": f"{self.python} on {self.machine}, {self.threads} threads",
+            "python": f"{self.python} on {self.machine}, {plural(self.threads, 'thread')}",
             "accelerator": self.accelerator,
             **self.packages,
         }
@@ -66,7 +68,7 @@ def measure_environment() -> Environment:
         machine=f"{platform.system()} {platform.machine()}",
         threads=torch.get_num_threads(),
         accelerator=_accelerator(),
-        packages={name: _installed_version(name) for name in _PACKAGES},
+        packages={name: _installed_version(name) for name in _PACKAGES} | {"torchvision": _describe_torchvision()},
         backends=backends,
         solvers=SOLVERS,
     )
@@ -91,6 +93,12 @@ def _accelerator() -> str:
     if torch.cuda.is_available():
         return torch.cuda.get_device_name()
     return "mps" if torch.backends.mps.is_available() else "none"
+
+
+def _describe_torchvision() -> str:
+    installed = _installed_version("torchvision")
+    stubs = "; built for CUDA, torch is not: works, except for nms and other C++ operators (docs/troubleshooting.md)"
+    return installed + (stubs if operators_are_stubs() else "")
 
 
 def _installed_version(package: str) -> str:

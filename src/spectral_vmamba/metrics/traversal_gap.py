@@ -10,7 +10,7 @@ from torch import Tensor
 
 from spectral_vmamba.data import normalize
 from spectral_vmamba.models import SpectralTokenizer
-from spectral_vmamba.ops.traversal import Traversal
+from spectral_vmamba.ops.traversal import PatternTraversal, Traversal
 from spectral_vmamba.ops.turns import rotate, turn
 
 
@@ -45,19 +45,37 @@ def summarize_gaps(gaps: Sequence[TraversalGap], stages: int) -> tuple[float | N
 
 
 @dataclass(frozen=True)
-class TraversalPair:
-    """An image and its rotated copy, with the time of each patch's visit along each eigenvector (0 first, 1 last).
+class OrderPair:
+    """The time of each patch's visit, 0 first and 1 last, along each axis of an image and of its rotated copy.
 
-    `unchanged` is the share of steps that visit the same patch, `None` for angles that are not multiples of 90°.
-    `correlations` are rank correlations per eigenvector. Grid cells without a token have the time NaN.
+    An axis is an eigenvector, or a direction of a scan pattern. `agreeing` of `steps` steps, over all visiting orders,
+    visit the same patch; `agreeing` is `None` for angles that are not multiples of 90°. `correlations` are rank
+    correlations per axis. Grid cells without a token have the time NaN.
     """
+
+    visit_times: tuple[Float[np.ndarray, "m h w"], Float[np.ndarray, "m h2 w2"]]
+    agreeing: int | None
+    steps: int
+    correlations: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class TraversalPair:
+    """An image and its rotated copy, with the orders that a tokenizer computes and those of VMamba's cross-scan."""
 
     title: str
     angle: float
     images: tuple[UInt8[np.ndarray, "H W 3"], UInt8[np.ndarray, "H2 W2 3"]]
-    visit_times: tuple[Float[np.ndarray, "m h w"], Float[np.ndarray, "m h2 w2"]]
-    unchanged: float | None
-    correlations: tuple[float, ...]
+    spectral: OrderPair
+    cross_scan: OrderPair
+
+
+def summarize_steps(pairs: Sequence[OrderPair]) -> str | None:
+    """Return how many steps of all pairs agree, as one phrase; None for angles that are not multiples of 90°."""
+    counts = [pair.agreeing for pair in pairs if pair.agreeing is not None]
+    if len(counts) < len(pairs):
+        return None
+    return f"{sum(counts):,} of {sum(pair.steps for pair in pairs):,} steps visit the same patch"
 
 
 def measure_traversal(
@@ -70,19 +88,31 @@ def measure_traversal(
 ) -> TraversalPair:
     """Compute the traversals of an image and of the image rotated by `angle` degrees, and compare them.
 
-    `image` has pixel values 0 to 255; `mean` and `std` normalize it for the stem of the tokenizer.
+    `image` has pixel values 0 to 255; `mean` and `std` normalize it for the stem of the tokenizer. Use a tokenizer
+    without a canonical frame: with one, both traversals are computed from the same bits at quarter turns, and their
+    agreement says nothing about RFN and STS. The cross-scan has the grids of the tokenizer.
     """
     pixels = image[None].float()
     upright, rotated = pixels, rotate(pixels, angle)
     with torch.no_grad():
         before, after = (tokenizer.eval()(normalize(view, mean, std)).image_traversal() for view in (upright, rotated))
-    gap = traversal_gap(before, after, angle)
+    cross = [PatternTraversal.from_pattern("cross", each.grid, 1, pixels.device) for each in (before, after)]
     return TraversalPair(
         title,
         angle,
         (_to_array(upright), _to_array(rotated)),
-        (_visit_times(before), _visit_times(after)),
-        None if gap.same_steps is None else float(gap.same_steps.double().mean()),
+        _compare_orders(before, after, angle, slice(0, None, 2)),
+        _compare_orders(*cross, angle, slice(0, 2)),
+    )
+
+
+def _compare_orders(upright: Traversal, rotated: Traversal, angle: float, axes: slice) -> OrderPair:
+    """`axes` selects the paths whose times are returned: one of each pair of opposite paths."""
+    gap = traversal_gap(upright, rotated, angle)
+    return OrderPair(
+        (_visit_times(upright, axes), _visit_times(rotated, axes)),
+        None if gap.same_steps is None else int(gap.same_steps.sum()),
+        upright.orders[0].numel(),
         tuple(gap.correlations[0].tolist()),
     )
 
@@ -116,7 +146,7 @@ def _to_array(pixels: Float[Tensor, "1 3 H W"]) -> UInt8[np.ndarray, "H W 3"]:
     return pixels[0].round().clamp(0, 255).to(torch.uint8).permute(1, 2, 0).numpy()
 
 
-def _visit_times(traversal: Traversal) -> Float[np.ndarray, "m h w"]:
-    times = traversal.inverses[:, ::2].double() / max(traversal.orders.shape[-1] - 1, 1)
+def _visit_times(traversal: Traversal, axes: slice) -> Float[np.ndarray, "m h w"]:
+    times = traversal.inverses[:, axes].double() / max(traversal.orders.shape[-1] - 1, 1)
     maps = traversal.grid.to_map((times + 1).mT)[0] - 1  # cells without a token become −1
     return maps.where(maps >= 0, torch.nan).numpy()

@@ -3,7 +3,8 @@ layers before it."""
 
 from typing import Any
 
-from jaxtyping import Float
+import torch
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from spectral_vmamba.models.conversion import convert_before_loading
@@ -48,6 +49,15 @@ class Classifier(nn.Module):
         self.reset_parameters()
         self.register_load_state_dict_pre_hook(convert_before_loading)
 
+    @classmethod
+    def cfg_entries(cls, config: Any, size: tuple[int, int]) -> dict[str, Any]:
+        """Return the entries of timm's pretrained configuration that depend on the options of the architecture.
+
+        `size` is the height and width of the images. `first_conv` is the module that sees the pixels: timm adapts its
+        weights to other numbers of channels.
+        """
+        raise NotImplementedError
+
     def build_layers(self, drop_path_rate: float) -> None:
         """Create every layer up to and including `norm`, and set `num_features`."""
         raise NotImplementedError
@@ -70,11 +80,7 @@ class Classifier(nn.Module):
 
     def pool(self, x: Float[Tensor, "b l c"]) -> Tensor:
         """Pool over the tokens according to `global_pool`."""
-        if self.global_pool == "avg":
-            return x.mean(1)
-        if self.global_pool == "max":
-            return x.amax(1)
-        return x
+        return pool_tokens(x, self.global_pool)
 
     def get_classifier(self) -> nn.Module:
         return self.head
@@ -108,3 +114,15 @@ def init_linear(module: nn.Module) -> None:
         nn.init.trunc_normal_(module.weight, std=0.02)
         if module.bias is not None:
             nn.init.zeros_(module.bias)
+
+
+def pool_tokens(x: Float[Tensor, "b l c"], how: str, counted: Bool[Tensor, "b l 1"] | None = None) -> Tensor:
+    """Return the mean ("avg") or maximum ("max") over the tokens, or the tokens themselves ("").
+
+    Tokens that are not `counted`, which must be zero, are left out.
+    """
+    if how == "avg":
+        return x.mean(1) if counted is None else x.sum(1) / counted.sum(1)
+    if how == "max":
+        return (x if counted is None else x.masked_fill(~counted, -torch.inf)).amax(1)
+    return x

@@ -95,6 +95,10 @@ class IsotropicBackbone(Classifier):
     rotary: bool
     no_decay_suffixes = ("pos_embed", "cls_token")
 
+    @classmethod
+    def cfg_entries(cls, config: Any, size: tuple[int, int]) -> dict[str, Any]:
+        return {"first_conv": "patch_embed", "pool_size": None}  # None as in timm's ViT: the features are a sequence
+
     def build_mixers(self) -> Sequence[DirectionalMixer]:
         """Return one mixer per block."""
         raise NotImplementedError

@@ -115,7 +115,7 @@ FAMILY = Family(
 )
 
 default_cfgs = FAMILY.default_cfgs(
-    "patch_embed", "LocalMamba: Visual State Space Model with Windowed Selective Scan", {"local_vim_nano": 32}
+    "LocalMamba: Visual State Space Model with Windowed Selective Scan", {"local_vim_nano": 32}
 )
 
 

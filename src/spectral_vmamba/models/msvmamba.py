@@ -1,7 +1,6 @@
 """MSVMamba: a hierarchy that scans the full map once and a map of half the height and width three times."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch.nn.functional as F
 from jaxtyping import Float
@@ -21,8 +20,6 @@ from spectral_vmamba.ops.selective_scan import Backend
 @dataclass(frozen=True)
 class MSVMambaConfig(HierarchyConfig):
     """All choices of the architecture. Each is also a keyword of `timm.create_model("msvmamba_…", …)`."""
-
-    patch_size: ClassVar[int] = 4
 
     widths: tuple[int, ...] = (96, 192, 384, 768)
     depths: tuple[int, ...] = (1, 2, 9, 2)
@@ -116,7 +113,7 @@ FAMILY = Family(
 )
 
 default_cfgs = FAMILY.default_cfgs(
-    "tokenizer.stem.0", "Multi-Scale VMamba: Hierarchy in Hierarchy Visual State Space Model", {"msvmamba_pico": 32}
+    "Multi-Scale VMamba: Hierarchy in Hierarchy Visual State Space Model", {"msvmamba_pico": 32}
 )
 
 

@@ -1,10 +1,12 @@
 """Base classes of the architecture configurations."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from spectral_vmamba.layers.directional import GridSize
 from spectral_vmamba.ops.selective_scan import Backend
+
+_PYRAMID = (4, 8, 16, 32)
 
 
 @dataclass(frozen=True)
@@ -16,14 +18,28 @@ class NetworkConfig:
     canonical_frame: bool = field(default=False, kw_only=True)
 
     @classmethod
-    def from_keywords(cls, **keywords: Any) -> "NetworkConfig":
-        """Build a configuration from the keywords that timm passes on."""
-        return cls(**keywords)
+    def from_keywords(cls, **keywords: Any) -> Self:
+        """Build a configuration from the keywords that timm passes on. timm drops keywords that are None: the string
+        "none" means None. Lists, as JSON has them, become tuples."""
+        values: dict[str, Any] = {
+            name: None if value == "none" else as_tuples(value) for name, value in keywords.items()
+        }
+        return cls(**values)
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """The stride in pixels of every feature map."""
+        raise NotImplementedError
 
     @property
     def feature_maps(self) -> int:
         """Number of feature maps that `features_only=True` returns by default; they are the last ones."""
         raise NotImplementedError
+
+    @property
+    def features_only_options(self) -> dict[str, Any]:
+        """Options whose default is another one with `features_only=True`."""
+        return {}
 
     @property
     def is_quarter_turn_invariant(self) -> bool:
@@ -41,16 +57,60 @@ class NetworkConfig:
 class HierarchyConfig(NetworkConfig):
     """Stages of blocks; each stage after the first halves the grid."""
 
+    patch_size: ClassVar[int] = 4
+
     widths: tuple[int, ...]
     depths: tuple[int, ...]
+    # Whether there are feature maps of all strides 4, 8, 16 and 32: those finer than a patch are maps of the stem,
+    # those coarser than the last stage are its map, max-pooled. Adds no parameters and does not change logits. Defaults
+    # to True for `features_only=True` if patches are larger than 4 × 4.
+    pyramid: bool = field(default=False, kw_only=True)
+    # The largest stride of a stage: later stages keep the grid. None: every stage halves it.
+    output_stride: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self):
         if len(self.widths) != len(self.depths) or not self.widths:
             raise ValueError(f"expected one depth per width, got widths {self.widths} and depths {self.depths}")
+        halved = [self.patch_size * 2**i for i in range(len(self.widths))]
+        if self.output_stride is not None and self.output_stride < self.patch_size:
+            raise ValueError(
+                f"expected an output_stride of at least the patch size, {self.patch_size}, got {self.output_stride}; "
+                f"a network with smaller patches, such as vmamba_tiny, has finer maps"
+            )
+        if self.output_stride is not None and self.output_stride < halved[-1] and self.output_stride not in halved:
+            raise ValueError(f"expected one of the strides {halved} as output_stride, got {self.output_stride}")
+
+    @property
+    def stage_strides(self) -> tuple[int, ...]:
+        """The stride of every stage."""
+        largest = self.output_stride or self.patch_size * 2 ** len(self.widths)
+        return tuple(min(self.patch_size * 2**i, largest) for i in range(len(self.widths)))
+
+    @property
+    def finer_strides(self) -> tuple[int, ...]:
+        """The strides of the feature maps that are finer than a patch."""
+        return tuple(stride for stride in _PYRAMID if stride < self.patch_size) if self.pyramid else ()
+
+    @property
+    def coarser_strides(self) -> tuple[int, ...]:
+        """The strides of the feature maps after the last stage; a limited `output_stride` limits them, too."""
+        last = self.patch_size * 2 ** (len(self.widths) - 1)
+        coarser = [stride for stride in _PYRAMID if stride > last] if self.pyramid else []
+        return tuple(min(stride, self.output_stride or stride) for stride in coarser)
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        return (*self.finer_strides, *self.stage_strides, *self.coarser_strides)
 
     @property
     def feature_maps(self) -> int:
-        return len(self.widths)
+        return len(self.strides)
+
+    @property
+    def features_only_options(self) -> dict[str, Any]:
+        # Decoders expect maps from stride 4 on, and some (segmentation_models_pytorch) look at a network without
+        # options first.
+        return {"pyramid": True} if self.patch_size > _PYRAMID[0] else {}
 
 
 @dataclass(frozen=True)
@@ -78,5 +138,14 @@ class IsotropicConfig(NetworkConfig):
         return -(-height // self.patch_size), -(-width // self.patch_size)
 
     @property
+    def strides(self) -> tuple[int, ...]:
+        return (self.patch_size,) * self.depth
+
+    @property
     def feature_maps(self) -> int:
         return min(3, self.depth)
+
+
+def as_tuples(value: Any) -> Any:
+    """Convert lists, also nested ones, to tuples."""
+    return tuple(as_tuples(part) for part in value) if isinstance(value, (list, tuple)) else value

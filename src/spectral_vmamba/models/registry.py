@@ -4,6 +4,7 @@ from dataclasses import fields
 from difflib import get_close_matches
 from typing import Any
 
+from spectral_vmamba.layers import FrozenStem
 from spectral_vmamba.models import local_vim, msvmamba, spectral_vmamba, vim, vmamba
 from spectral_vmamba.models._builder import Family
 from spectral_vmamba.models._timm import timm
@@ -49,8 +50,10 @@ def is_cpu_scale(name: str) -> bool:
 def create_model(name: str, **kwargs: Any) -> Any:
     """Create a model of this package or of timm, as `timm.create_model` does.
 
-    An unknown name raises a ValueError that lists similar names. timm drops keywords that are None; for models of this
-    package they are kept, because None is a valid choice for some of them.
+    An unknown name raises a ValueError that lists similar names. Weights of a stem that are required, but neither
+    installed nor in a checkpoint, raise a FileNotFoundError that tells how to get them. (`timm.create_model` loads
+    `checkpoint_path` after building the network, so with timm that error comes with the first use.) timm drops keywords
+    that are None; for models of this package they are kept, because None is a valid choice for some of them.
 
     >>> model = create_model("spectral_vmamba_nano", num_classes=10, neighbors=None)
     >>> model.num_classes, model.config.neighbors
@@ -64,4 +67,8 @@ def create_model(name: str, **kwargs: Any) -> Any:
     if is_spectral(name):
         choices = {field.name for field in fields(SpectralConfig)}
         kwargs = {key: "none" if value is None and key in choices else value for key, value in kwargs.items()}
-    return timm.create_model(name, **kwargs)
+    model = timm.create_model(name, **kwargs)
+    for module in model.modules():
+        if isinstance(module, FrozenStem):
+            module.require_weights()
+    return model

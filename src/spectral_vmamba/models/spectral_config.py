@@ -1,7 +1,6 @@
 """The configuration of Spectral VMamba."""
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from spectral_vmamba.layers.mixer import LocalMixing, Merge
 from spectral_vmamba.layers.rfn import Rotations
@@ -69,13 +68,6 @@ class SpectralConfig(HierarchyConfig):
             raise ValueError(f"expected eigenvectors ≥ 1, got {self.eigenvectors}")
         if self.neighbors is not None and self.neighbors < 1:
             raise ValueError(f"expected neighbors ≥ 1, or None for every pair of tokens, got {self.neighbors}")
-
-    @classmethod
-    def from_keywords(cls, **keywords: Any) -> "SpectralConfig":
-        """Build a configuration from timm's keywords. timm drops keywords that are None: the string "none" means
-        None."""
-        values: dict[str, Any] = {name: None if value == "none" else value for name, value in keywords.items()}
-        return cls(**values)
 
     @property
     def paths(self) -> int:

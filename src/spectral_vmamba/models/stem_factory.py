@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 from timm.data.constants import IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD
-from torch import nn
+from torch import Tensor, nn
 
 from spectral_vmamba.layers import ConvStem, FrozenStem
 from spectral_vmamba.models._timm import timm
 from spectral_vmamba.models.spectral_config import SpectralConfig
-from spectral_vmamba.models.stem_weights import find_stem_weights
+from spectral_vmamba.models.stem_weights import MissingWeightsError, find_stem_weights
 
 
 def build_stem(config: SpectralConfig, in_chans: int) -> ConvStem | FrozenStem:
@@ -22,8 +22,20 @@ def build_stem(config: SpectralConfig, in_chans: int) -> ConvStem | FrozenStem:
     kind, _, name = config.stem.partition(":")
     if kind != "timm" or not name:
         raise ValueError(f"expected a stem 'conv' or 'timm:NAME', got {config.stem!r}")
-    body, channels = _build_timm_stem(name, config.patch_size, in_chans, config.stem_weights)
-    return FrozenStem(_LastFeatureMap(body), channels, in_chans)
+    state, missing = None, None
+    if not _is_empty():
+        try:
+            state = find_stem_weights(name, config.stem_weights)
+        except MissingWeightsError as error:  # a checkpoint that is loaded later may contain them
+            missing = str(error)
+    strides = (*config.finer_strides, config.patch_size)
+    body, (*finer, channels) = _build_timm_stem(name, strides, in_chans, state)
+    return FrozenStem(_LastFeatureMap(body), channels, in_chans, missing, tuple(finer))
+
+
+def _is_empty() -> bool:
+    """Whether networks are built without values, under `torch.device("meta")` or accelerate's `init_empty_weights`."""
+    return nn.LayerNorm(1).weight.is_meta
 
 
 def stem_normalization(stem: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -56,9 +68,15 @@ class _LastFeatureMap(nn.Module):
     def forward(self, images):
         return self.body(images)[-1]
 
+    def maps(self, images):
+        return self.body(images)
 
-def _build_timm_stem(name: str, stride: int, in_chans: int, weights: str | None) -> tuple[nn.Module, int]:
-    """Return the timm network cut after its last stage of the given stride, and its number of channels there.
+
+def _build_timm_stem(
+    name: str, strides: tuple[int, ...], in_chans: int, state: dict[str, Tensor] | None
+) -> tuple[nn.Module, list[int]]:
+    """Return the timm network cut after its last stage of the largest of the given strides, and the channels of its
+    last map of each stride.
 
     timm loads weights into the whole network before it cuts it, so checkpoints of whole networks fit.
     """
@@ -67,17 +85,21 @@ def _build_timm_stem(name: str, stride: int, in_chans: int, weights: str | None)
         raise ValueError(f"timm has no model {name!r}" + (f"; close names: {', '.join(close)}" if close else ""))
     with torch.device("meta"):
         stages: Any = timm.create_model(name, features_only=True).feature_info
-    strides = stages.reduction()
-    if stride not in strides:
-        raise ValueError(f"{name} has stages of stride {strides}, none of the patch size {stride}")
-    index = len(strides) - 1 - strides[::-1].index(stride)
-    state = find_stem_weights(name, weights)
-    loads = state is not None and not torch.empty(0).is_meta
-    overlay = {"pretrained": True, "pretrained_cfg_overlay": {"state_dict": state}} if loads else {}
+    available = stages.reduction()
+    *finer, patch_size = strides
+    if patch_size not in available:
+        raise ValueError(f"{name} has stages of stride {available}, none of the patch size {patch_size}")
+    if not set(finer) <= set(available):
+        raise ValueError(
+            f"{name} has stages of stride {available}, not all of the strides {finer} that pyramid needs; choose "
+            f"another stem, such as stem='timm:resnet18', or pass pyramid=False"
+        )
+    indices = [len(available) - 1 - available[::-1].index(stride) for stride in strides]
+    overlay = {"pretrained": True, "pretrained_cfg_overlay": {"state_dict": state}} if state is not None else {}
     with _errors_only("timm.models._builder"):  # timm warns about weights of the part that is cut off
-        body = timm.create_model(name, features_only=True, in_chans=in_chans, out_indices=(index,), **overlay)
-    _remove_later_stages(body, stages.module_name(index))
-    return body, stages.channels()[index]
+        body = timm.create_model(name, features_only=True, in_chans=in_chans, out_indices=tuple(indices), **overlay)
+    _remove_later_stages(body, stages.module_name(indices[-1]))
+    return body, [stages.channels()[index] for index in indices]
 
 
 def _remove_later_stages(body: Any, last: str) -> None:

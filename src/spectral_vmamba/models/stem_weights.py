@@ -27,16 +27,20 @@ _PACKAGES = {
 }
 
 
+class MissingWeightsError(FileNotFoundError):
+    """Weights are required, and none are installed or cached on this machine."""
+
+
 def find_stem_weights(name: str, source: str | None) -> dict[str, Tensor] | None:
     """Return the weights of a whole timm network under timm's names, or None for random weights.
 
     `source` is a path, None for random weights, "auto" for weights that are installed or cached on this machine (random
-    with a warning if there are none), or "required" for the same with a FileNotFoundError instead.
+    with a warning if there are none), or "required" for the same with a MissingWeightsError instead.
     """
     path = _find_file(name) if source in ("auto", "required") else (Path(source) if source else None)
     if path is None:
         if source == "required":
-            raise FileNotFoundError(
+            raise MissingWeightsError(
                 f"the stem timm:{name} requires pretrained weights, and none are installed or cached: {_advice(name)}"
             )
         if source == "auto":

@@ -9,9 +9,9 @@ from spectral_vmamba.models.input_checks import check_images
 from spectral_vmamba.models.network_config import NetworkConfig
 from spectral_vmamba.models.spectral_config import SpectralConfig
 from spectral_vmamba.models.stem_factory import build_stem
-from spectral_vmamba.models.tokens import Tokens
+from spectral_vmamba.models.tokens import GridFeatures, Tokens
 from spectral_vmamba.ops.frames import Frame
-from spectral_vmamba.ops.grid import Grid
+from spectral_vmamba.ops.grid import Domain, Grid
 from spectral_vmamba.ops.orders import Pattern
 from spectral_vmamba.ops.spectral import spectral_traversal
 from spectral_vmamba.ops.traversal import PatternTraversal, Traversal, random_traversal
@@ -26,8 +26,10 @@ class SpectralTokenizer(nn.Module):
         self.config = config
         self.in_chans = in_chans
         self.patch_size = config.patch_size
+        self.domain: Domain = config.domain
         stem = build_stem(config, in_chans)
         self.channels = stem.channels
+        self.finer_channels = stem.finer_channels if config.pyramid else ()
         self.rfn = RotationalFeatureNormalizer(stem, config.patch_size, config.rotations)
 
     @property
@@ -44,9 +46,22 @@ class SpectralTokenizer(nn.Module):
         """Return the RFN features as tokens, their grid, and the canonical frame, None without one."""
         images, frame = self.stem_input(images)
         maps = self.rfn(images)
-        diameter = min(images.shape[-2:]) / self.patch_size
-        grid = Grid(maps.shape[-2], maps.shape[-1], self.config.domain, diameter=diameter)
+        grid = self._grid(images, maps, self.patch_size)
         return grid.from_map(maps), grid, frame
+
+    def forward_maps(self, images: Float[Tensor, "b rgb H W"]) -> tuple[Tokens, list[GridFeatures]]:
+        """Also return the RFN features of the stem's maps that are finer than a patch, of strides 4, 8, …"""
+        images, frame = self.stem_input(images)
+        maps = self.rfn.forward_maps(images)
+        strides = (*self.config.finer_strides, self.patch_size)
+        grids = [self._grid(images, each, stride) for each, stride in zip(maps, strides, strict=True)]
+        *finer, (x, grid, _) = [
+            GridFeatures(grid.from_map(each), grid, frame) for each, grid in zip(maps, grids, strict=True)
+        ]
+        return Tokens(x, self.traverse(x, grid), frame), finer
+
+    def _grid(self, images: Tensor, maps: Tensor, stride: int) -> Grid:
+        return Grid(maps.shape[-2], maps.shape[-1], self.config.domain, diameter=min(images.shape[-2:]) / stride)
 
     def stem_input(self, images: Float[Tensor, "b rgb H W"]) -> tuple[Float[Tensor, "b rgb H2 W2"], Frame | None]:
         """Return the images as the RFN sees them: masked, and in their canonical frame.
@@ -70,6 +85,9 @@ class SpectralTokenizer(nn.Module):
 
 class PatternTokenizer(nn.Module):
     """Canonical frame, if the network has one, then a stem; visiting orders that are the same for every image."""
+
+    domain: Domain = "square"
+    finer_channels: tuple[int, ...] = ()  # patches of 4 × 4 px: no map of a decoder is finer
 
     def __init__(self, config: NetworkConfig, stem: nn.Module, in_chans: int, patch_size: int, orders: Pattern):
         super().__init__()

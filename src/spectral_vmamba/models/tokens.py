@@ -8,7 +8,37 @@ from jaxtyping import Float
 from torch import Tensor
 
 from spectral_vmamba.ops.frames import Frame
+from spectral_vmamba.ops.grid import Grid
 from spectral_vmamba.ops.traversal import Traversal
+
+FORMATS = ("NCHW", "NHWC", "NLC")
+
+
+class GridFeatures(NamedTuple):
+    """Features of the tokens of a grid. With a canonical frame, both are in that frame, and `frame` converts back."""
+
+    x: Float[Tensor, "b l c"]
+    grid: Grid
+    frame: Frame | None
+
+    def maps(self) -> Float[Tensor, "b c h w"]:
+        """Feature maps in the orientation of the original images; cells without a token are zero."""
+        maps = self.grid.to_map(self.x)
+        return self.frame.undo(maps) if self.frame else maps
+
+    def in_image_order(self) -> Float[Tensor, "b l c"]:
+        """The tokens in raster order of the original images."""
+        if self.frame is None:
+            return self.x
+        return self.grid.turn(self.frame.common).from_map(self.maps())
+
+    def in_format(self, output_fmt: str) -> Tensor:
+        """The features in a layout that timm names: maps "NCHW" or "NHWC", or "NLC", the tokens in raster order."""
+        if output_fmt not in FORMATS:
+            raise ValueError(f"expected output_fmt {', '.join(FORMATS)}, got {output_fmt!r}")
+        if output_fmt == "NLC":
+            return self.in_image_order()
+        return self.maps() if output_fmt == "NCHW" else self.maps().movedim(1, -1)
 
 
 class Tokens(NamedTuple):
@@ -24,16 +54,18 @@ class Tokens(NamedTuple):
         frame = None if self.frame is None else replace(self.frame, own=self.frame.own.to(device))
         return Tokens(self.x.to(device), replace(self.traversal, **indices), frame)
 
-    def maps(self) -> Float[Tensor, "b c h w"]:
-        """Feature maps in the orientation of the original images."""
-        maps = self.traversal.grid.to_map(self.x)
-        return self.frame.undo(maps) if self.frame else maps
+    def features(self) -> GridFeatures:
+        """The features without the traversal."""
+        return GridFeatures(self.x, self.traversal.grid, self.frame)
 
-    def in_image_order(self) -> Float[Tensor, "b l c"]:
-        """The tokens in raster order of the original images."""
-        if self.frame is None:
-            return self.x
-        return self.traversal.grid.turn(self.frame.common).from_map(self.maps())
+    def maps(self) -> Float[Tensor, "b c h w"]:
+        """Feature maps in the orientation of the original images; cells without a token are zero."""
+        return self.features().maps()
+
+    def with_maps(self, maps: Float[Tensor, "b c h w"]) -> "Tokens":
+        """Replace the features by those of feature maps in the orientation of the original images."""
+        maps = self.frame.apply(maps) if self.frame else maps
+        return self._replace(x=self.traversal.grid.from_map(maps).contiguous())
 
     def image_traversal(self) -> Traversal:
         """The visiting orders on the grid of the original images."""
@@ -42,3 +74,6 @@ class Tokens(NamedTuple):
 
 # What a hierarchical network takes: images, or the tokens that its tokenizer returned for them (from a feature cache).
 Inputs = Float[Tensor, "b rgb H W"] | Tokens
+
+# What the head of a hierarchical network takes: maps of `forward_features`, or tokens of `forward_tokens`.
+Features = Float[Tensor, "b c h w"] | Tokens

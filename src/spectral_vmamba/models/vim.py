@@ -59,7 +59,6 @@ FAMILY = Family(
 )
 
 default_cfgs = FAMILY.default_cfgs(
-    "patch_embed",
     "Vision Mamba: Efficient Visual Representation Learning with Bidirectional State Space Model",
     {"vim_nano": 32},
 )

@@ -1,7 +1,6 @@
 """VMamba (v2, "noz"), the network that Spectral VMamba is based on: scans rows and columns, in both directions."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from timm.models import register_model
 from torch import Tensor, nn
@@ -20,8 +19,6 @@ from spectral_vmamba.ops.selective_scan import Backend
 @dataclass(frozen=True)
 class VMambaConfig(HierarchyConfig):
     """All choices of the architecture. Each is also a keyword of `timm.create_model("vmamba_…", …)`."""
-
-    patch_size: ClassVar[int] = 4
 
     widths: tuple[int, ...] = (96, 192, 384, 768)
     depths: tuple[int, ...] = (2, 2, 8, 2)
@@ -104,7 +101,7 @@ FAMILY = Family(
     },
 )
 
-default_cfgs = FAMILY.default_cfgs("tokenizer.stem.0", "VMamba: Visual State Space Model", {"vmamba_nano": 32})
+default_cfgs = FAMILY.default_cfgs("VMamba: Visual State Space Model", {"vmamba_nano": 32})
 
 
 @register_model

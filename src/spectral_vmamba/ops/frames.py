@@ -5,6 +5,7 @@ tensors, `canonical_turn` on one decoded image. Both take the lexicographically 
 are compared channel by channel, decoded images pixel by pixel.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,9 @@ from torch import Tensor
 
 from spectral_vmamba.ops.turns import turn
 
+# Pixels of one strip in a comparison of decoded images.
+_LARGEST_STRIP = 2**18
+
 
 @dataclass(frozen=True)
 class Frame:
@@ -22,6 +26,12 @@ class Frame:
     common: int
     own: Int[Tensor, "b"]
     step: int  # own turns are multiples of this: 1 for square images, 2 (half turns) otherwise
+
+    def apply(self, maps: Shaped[Tensor, "b c h w"]) -> Shaped[Tensor, "b c h2 w2"]:
+        """Turn maps from the frame of the original images into the canonical frame."""
+        landscape = turn(maps, self.common)
+        candidates = [turn(landscape, quarters) for quarters in range(0, 4, self.step)]
+        return _select(candidates, self.own // self.step)
 
     def undo(self, maps: Shaped[Tensor, "b c h w"]) -> Shaped[Tensor, "b c h2 w2"]:
         """Turn maps from the canonical frame back into the frame of the original images."""
@@ -39,13 +49,15 @@ def canonical_frame(images: Float[Tensor, "b c h w"]) -> tuple[Float[Tensor, "b 
     height, width = images.shape[-2:]
     common = int(height > width)
     step = 1 if height == width else 2
-    landscape = turn(images, common)
-    candidates = [turn(landscape, quarters) for quarters in range(0, 4, step)]
-    best = torch.zeros(images.shape[0], dtype=torch.int64, device=images.device)
-    for challenger in range(1, len(candidates)):
-        wins = _lexicographically_greater(candidates[challenger], _select(candidates, best))
-        best = torch.where(wins, challenger, best)
-    return _select(candidates, best), Frame(common, best * step, step)
+    landscape = turn(images, common) if common else images.contiguous()
+    best = landscape
+    own = torch.zeros(images.shape[0], dtype=torch.int64, device=images.device)
+    for quarters in range(step, 4, step):
+        challenger = turn(landscape, quarters)
+        wins = _lexicographically_greater(challenger, best)
+        best = torch.where(wins[:, None, None, None], challenger, best)
+        own = torch.where(wins, quarters, own)
+    return best, Frame(common, own, step)
 
 
 def canonical_turn(pixels: UInt8[np.ndarray, "h w *c"]) -> tuple[UInt8[np.ndarray, "h2 w2 *c"], int]:
@@ -53,10 +65,47 @@ def canonical_turn(pixels: UInt8[np.ndarray, "h w *c"]) -> tuple[UInt8[np.ndarra
 
     The counterclockwise turn with the fewest quarters wins ties.
     """
-    height, width = pixels.shape[:2]
-    candidates = range(4) if height == width else (1, 3) if height > width else (0, 2)
-    turns = [(np.ascontiguousarray(np.rot90(pixels, quarters)), quarters) for quarters in candidates]
-    return max(turns, key=lambda candidate: candidate[0].tobytes())
+    quarters = canonical_quarters(*pixels.shape[:2], lambda rows, columns: pixels[rows, columns])
+    return np.ascontiguousarray(np.rot90(pixels, quarters)), quarters
+
+
+def canonical_quarters(height: int, width: int, crop: Callable[[slice, slice], UInt8[np.ndarray, "h2 w2 *c"]]) -> int:
+    """The quarter turns of `canonical_turn`, from a few rows and columns: `crop` returns a rectangle of the image.
+
+    Most images are decided by their outermost rows and columns. Images that equal their own turn are compared as a
+    whole, one strip after the other.
+    """
+    first, *challengers = range(4) if height == width else (1, 3) if height > width else (0, 2)
+    best = first
+    for challenger in challengers:
+        if _is_larger(challenger, best, height, width, crop):
+            best = challenger
+    return best
+
+
+def _is_larger(a: int, b: int, height: int, width: int, crop: Callable[[slice, slice], np.ndarray]) -> bool:
+    """Whether the bytes of the image turned by `a` quarters are larger than by `b`, both of one shape."""
+    rows, row_pixels = (width, height) if a % 2 else (height, width)
+    start, size = 0, 1
+    while start < rows:
+        stop = min(start + size, rows)
+        strips = [crop(*_strip_of_turn(quarters, start, stop, height, width)) for quarters in (a, b)]
+        first, second = (np.rot90(strip, quarters) for strip, quarters in zip(strips, (a, b), strict=True))
+        if not np.array_equal(first, second):
+            return first.tobytes() > second.tobytes()
+        start, size = stop, max(1, min(4 * size, _LARGEST_STRIP // row_pixels))
+    return False
+
+
+def _strip_of_turn(quarters: int, start: int, stop: int, height: int, width: int) -> tuple[slice, slice]:
+    """Where the rows `start` to `stop` of the turned image are in the image itself: its rows and columns."""
+    everything = slice(None)
+    return [
+        (slice(start, stop), everything),
+        (everything, slice(width - stop, width - start)),
+        (slice(height - stop, height - start), everything),
+        (everything, slice(start, stop)),
+    ][quarters]
 
 
 def _select(candidates: list[Tensor], index: Int[Tensor, "b"]) -> Tensor:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
+from spectral_vmamba.inference.certificate import COLUMNS, Certificate
 from spectral_vmamba.metrics.classification import Scores
 from spectral_vmamba.metrics.environment import measure_environment
 from spectral_vmamba.metrics.rotation import Sweep
@@ -14,13 +15,22 @@ from spectral_vmamba.plots.rotation_plots import plot_polar, plot_sweeps
 from spectral_vmamba.plots.training_plots import LearningCurve, plot_confusion, plot_learning
 from spectral_vmamba.plots.traversal_plots import plot_traversals
 
+_SOURCES = (
+    "The canonical frame turns every image to one of its four quarter turns, chosen by its content, before the first "
+    "layer. All four quarter turns then enter the network as the same bits: this holds for every network, VMamba "
+    "included (level “tensor”).",
+    "RFN (features) and STS (visiting orders) make Spectral VMamba itself invariant to quarter turns, up to rounding. "
+    "This shows when the canonical frame is switched off after training (level “no-frame”); VMamba's predictions then "
+    "depend on the orientation.",
+    "Nothing is promised between quarter turns: the curves below are measurements.",
+)
+
 
 @dataclass(frozen=True)
 class MeasuredClassifier:
     """One classifier and its measurements.
 
-    The first of `sweeps` is also plotted around the circle. `flips` and `max_change` are over all quarter turns of all
-    images.
+    The first of `sweeps` is also plotted around the circle. `certificate` has the levels `tensor` and `no-frame`.
     """
 
     label: str
@@ -28,15 +38,14 @@ class MeasuredClassifier:
     curve: LearningCurve
     scores: Scores
     sweeps: Sequence[Sweep]
-    flips: int
-    max_change: float
+    certificate: Certificate
 
     def summarize(self) -> str:
         """Return accuracies, flips and the worst angle as one line."""
-        sweep = self.sweeps[0]
+        sweep, flips = self.sweeps[0], self.certificate.flips
         quarters = "/".join(f"{point.accuracy:.1%}" for point in sweep.quarters)
         return (
-            f"{self.label}: {sweep.upright.accuracy:.1%} upright, {quarters} at 90/180/270° ({self.flips} flips), "
+            f"{self.label}: {sweep.upright.accuracy:.1%} upright, {quarters} at 90/180/270° ({flips} flips), "
             f"worst {sweep.worst.accuracy:.1%} at {sweep.worst.angle:g}°"
         )
 
@@ -69,6 +78,7 @@ def make_comparison_report(
             table=_table(classifiers),
             figures=[(polar, f"Accuracy at every angle, corners: {fills[0]}. The edge of the circle is 100 %.")],
         ),
+        Section("Where the invariance comes from", _SOURCES, _invariance_table(classifiers)),
         Section(
             "Accuracy by angle",
             [
@@ -85,9 +95,10 @@ def make_comparison_report(
         Section(
             "Visiting orders rotate with the image",
             [
-                "Each pair of rows shows a photograph, upright and rotated. Colors show when each patch is visited "
-                "along each eigenvector of the similarity graph. At quarter turns the orders are the same, patch by "
-                "patch."
+                "Each pair of rows shows a photograph, upright and rotated. Colors show when each patch is visited: "
+                "along each eigenvector of the similarity graph, and by the scans of VMamba. The canonical frame is "
+                "off here, so that RFN and STS see different pixels in the two rows. The title counts, at quarter "
+                "turns, the steps that visit the same patch; ρ is the rank correlation."
             ],
             figures=[
                 (figure, f"Visiting orders at {name.removeprefix('traversal_')}°") for name, figure in visits.items()
@@ -130,6 +141,15 @@ def _table(classifiers: Sequence[MeasuredClassifier]) -> list[list[str]]:
                     f"{sweep.worst.accuracy:.1%} at {sweep.worst.angle:g}°",
                 ]
             )
+    return rows
+
+
+def _invariance_table(classifiers: Sequence[MeasuredClassifier]) -> list[list[str]]:
+    """The results of the certificates without the condition and the number of images, which are the same in all."""
+    rows = [["", COLUMNS[0], *COLUMNS[3:]]]
+    for classifier in classifiers:
+        for level, _, _, *results in (check.cells() for check in classifier.certificate.checks):
+            rows.append([classifier.label, level, *results])
     return rows
 
 

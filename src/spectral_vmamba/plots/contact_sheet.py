@@ -5,10 +5,12 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from spectral_vmamba.plots.typefaces import Typeface, find_typeface
 from spectral_vmamba.retrieval.thumbnails import Thumbnail
+from spectral_vmamba.utils.wording import shorten_middle
 
 _COLUMNS = 6
-_MAX_LETTERS = 24
+_MAX_LETTERS = 24  # of the width of a thumbnail
 
 
 def plot_contact_sheet(rows: Sequence[Sequence[Thumbnail]]) -> Figure:
@@ -16,17 +18,18 @@ def plot_contact_sheet(rows: Sequence[Sequence[Thumbnail]]) -> Figure:
     columns = min(max(len(row) for row in rows), _COLUMNS)
     lines = [list(row[i : i + columns]) for row in rows for i in range(0, len(row), columns)]
     queries = {id(row[0]) for row in rows}
+    typeface = find_typeface(text for row in rows for each in row for text in (each.label or "", each.name, "…"))
     figure = Figure(figsize=(1.75 * columns + 0.2, 2.15 * len(lines) + 0.2), layout="constrained")
     axes = figure.subplots(len(lines), columns, squeeze=False)
     for line, line_axes in zip(lines, axes, strict=True):
         for axis in line_axes[len(line) :]:
             axis.set_axis_off()
         for thumbnail, axis in zip(line, line_axes, strict=False):
-            _draw(axis, thumbnail, id(thumbnail) in queries)
+            _draw(axis, thumbnail, id(thumbnail) in queries, typeface)
     return figure
 
 
-def _draw(axis: Axes, thumbnail: Thumbnail, is_query: bool) -> None:
+def _draw(axis: Axes, thumbnail: Thumbnail, is_query: bool, typeface: Typeface) -> None:
     axis.set_xticks([])
     axis.set_yticks([])
     for spine in axis.spines.values():
@@ -36,11 +39,11 @@ def _draw(axis: Axes, thumbnail: Thumbnail, is_query: bool) -> None:
         axis.set_box_aspect(1)
     else:
         axis.imshow(thumbnail.image)
-    weight = "bold" if is_query else "normal"
-    axis.set_title(_shorten(thumbnail.title), fontsize=8, parse_math=False, fontweight=weight)
-    axis.set_xlabel(_shorten(thumbnail.name), fontsize=7, parse_math=False)
-
-
-def _shorten(text: str) -> str:
-    """Keep the end of a long text: the end of a path differs more often than its beginning."""
-    return text if len(text) <= _MAX_LETTERS else f"…{text[1 - _MAX_LETTERS :]}"
+    label = shorten_middle(typeface.drawable(thumbnail.label or ""), _MAX_LETTERS - len(thumbnail.title) - 1)
+    name = shorten_middle(typeface.drawable(thumbnail.name), _MAX_LETTERS)
+    style = {"fontfamily": list(typeface.families), "parse_math": False}
+    if is_query:  # few fonts of other scripts have a bold face
+        axis.set_title(thumbnail.title, fontsize=8, fontweight="bold")
+    else:
+        axis.set_title(f"{thumbnail.title} {label}".rstrip(), fontsize=8, **style)
+    axis.set_xlabel(name, fontsize=7, **style)

@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from spectral_vmamba.utils.devices import Device
+from spectral_vmamba.utils.wording import at_least
+
 Format = Literal["parquet", "npy"]
 
 
@@ -33,8 +36,8 @@ class EmbedConfig:
     """images read at a time"""
     workers: int | None = None
     """local: processes that read images, defaults to 0; ray: processes that embed, defaults to one per CPU"""
-    device: str = "cpu"
-    """device of the network: cpu, cuda, …"""
+    device: Device = "auto"
+    """device of the network: auto (a GPU if there is one), cpu, cuda or mps"""
     image_size: int | None = None
     """image height and width in pixels; defaults to the network's"""
     engine: Literal["local", "ray"] = "local"
@@ -43,10 +46,5 @@ class EmbedConfig:
     """replace other embeddings in the output folder"""
 
     def __post_init__(self):
-        for name in ("shard_size", "batch_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"expected {name} of at least 1, got {getattr(self, name)}")
-        if self.workers is not None and self.workers < (1 if self.engine == "ray" else 0):
-            raise ValueError(f"expected workers of at least {int(self.engine == 'ray')}, got {self.workers}")
-        if self.image_size is not None and self.image_size < 1:
-            raise ValueError(f"expected image_size of at least 1, got {self.image_size}")
+        at_least(1, shard_size=self.shard_size, batch_size=self.batch_size, image_size=self.image_size)
+        at_least(1 if self.engine == "ray" else 0, workers=self.workers)

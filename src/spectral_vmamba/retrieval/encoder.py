@@ -19,6 +19,7 @@ from spectral_vmamba.models.backbone import Backbone
 from spectral_vmamba.models.tokenizer import SpectralTokenizer
 from spectral_vmamba.ops.grid import Grid
 from spectral_vmamba.ops.turns import turn
+from spectral_vmamba.utils.devices import resolve_device
 from spectral_vmamba.utils.tensor_file import digest_tensors
 
 # The network always sees this many images at once, the last one repeated where needed: convolutions round differently
@@ -72,7 +73,7 @@ class NetworkFeatures(nn.Module):
                 raise ValueError(f"expected a hierarchical network of this package for tokens, got {kind}")
             return Features(self.network.forward_head(self.network.forward_features(images), True), None, None)
         tokens = self.network.forward_tokens(images)
-        vectors = self.network.forward_head(tokens.x, pre_logits=True)
+        vectors = self.network.forward_head(tokens, pre_logits=True)
         return Features(vectors, *((tokens.maps(), tokens.traversal.grid) if with_maps else (None, None)))
 
 
@@ -135,6 +136,7 @@ class Encoder:
 
 def build_encoder(model: str, checkpoint: str | None, image_size: int | None, device: str) -> Encoder:
     """The encoder of a checkpoint, or of a model's pretrained stem."""
+    resolved = resolve_device(device)
     if checkpoint is None:
         name, features, preprocessing = model, *_pretrained_stem(model)
     else:
@@ -142,7 +144,7 @@ def build_encoder(model: str, checkpoint: str | None, image_size: int | None, de
         name, features, preprocessing = predictor.name, NetworkFeatures(predictor.model), predictor.preprocessing
     if image_size is not None:
         preprocessing = replace(preprocessing, size=image_size)
-    return Encoder(name, features.to(device).eval(), preprocessing, torch.device(device))
+    return Encoder(name, features.to(resolved).eval(), preprocessing, resolved)
 
 
 def _pretrained_stem(model: str) -> tuple[StemFeatures, Preprocessing]:

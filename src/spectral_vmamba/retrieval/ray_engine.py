@@ -14,8 +14,10 @@ from spectral_vmamba.retrieval.embed import embed_shards
 from spectral_vmamba.retrieval.embed_config import EmbedConfig
 from spectral_vmamba.retrieval.encoder import build_encoder
 from spectral_vmamba.retrieval.store import EmbeddingStore, StoreMetadata
+from spectral_vmamba.utils.devices import resolve_device
 from spectral_vmamba.utils.extras import require
 from spectral_vmamba.utils.progress import Progress
+from spectral_vmamba.utils.wording import plural
 
 _RETRIES = 3  # of a shard whose worker died: an image that kills every worker must not do so forever
 
@@ -48,12 +50,12 @@ def embed_on_ray(
                 shared_dataset,
             ),
             num_cpus=1,
-            num_gpus=1 if config.device.startswith("cuda") else 0,
+            num_gpus=1 if resolve_device(config.device).type == "cuda" else 0,
             max_restarts=-1,
             max_task_retries=_RETRIES,
             runtime_env={"env_vars": {"OMP_NUM_THREADS": "1"}},
         )
-        for _ in progress(done.iter_rows(), f"embedding on {workers} workers, in shards", len(numbers)):
+        for _ in progress(done.iter_rows(), f"embedding on {plural(workers, 'worker')}, in shards", len(numbers)):
             pass
     except ray.exceptions.RayError as error:
         raise _root_cause(error) from error

@@ -16,6 +16,7 @@ from spectral_vmamba.data.unreadable import ReadError
 from spectral_vmamba.retrieval.array_files import read_arrays
 from spectral_vmamba.retrieval.encoder import Encoder, build_encoder
 from spectral_vmamba.retrieval.store import EmbeddingStore, StoreMetadata, read_metadata
+from spectral_vmamba.utils.wording import at_least
 
 _ROWS_PER_BLOCK = 65536
 
@@ -54,7 +55,7 @@ class Index:
                 yield shard.files, shard.labels, shard.vectors
 
 
-def open_index(embeddings: str | Path, device: str = "cpu") -> Index:
+def open_index(embeddings: str | Path, device: str = "auto") -> Index:
     """Open an output folder of `embed`. Raises ValueError if it is unfinished or if the weights have changed."""
     folder = Path(embeddings)
     metadata = read_metadata(folder)
@@ -75,7 +76,7 @@ def open_index(embeddings: str | Path, device: str = "cpu") -> Index:
 
 
 def search(
-    embeddings: str | Path | Index, images: ImageLike | Sequence[ImageLike], top: int = 10, device: str = "cpu"
+    embeddings: str | Path | Index, images: ImageLike | Sequence[ImageLike], top: int = 10, device: str = "auto"
 ) -> list[list[Hit]]:
     """For each image the `top` most similar ones in descending order; equal ones are ordered by file name.
 
@@ -107,8 +108,7 @@ def search_named(
 
 def nearest(index: Index, vectors: Sequence[Float[np.ndarray, "v"]], top: int) -> list[list[Hit]]:
     """The `top` most similar images for each vector."""
-    if top < 1:
-        raise ValueError(f"expected top of at least 1, got {top}")
+    at_least(1, top=top)
     best: list[list[tuple[float, str, str | None]]] = [[] for _ in vectors]
     for files, labels, block in index.blocks():
         precise = block.astype(np.float64)

@@ -19,11 +19,12 @@ _SIDE = 160
 
 @dataclass(frozen=True, eq=False)
 class Thumbnail:
-    """A small image, None if it is missing, with a title and the name of its file."""
+    """A small image, None if it is missing, with a short title, the name of its file and, if it has one, its label."""
 
     image: UInt8[np.ndarray, "h w 3"] | None
     title: str
     name: str
+    label: str | None = None
 
 
 def make_thumbnails(index: Index, results: Sequence[tuple[NamedImage, Sequence[Hit]]]) -> list[list[Thumbnail]]:
@@ -32,14 +33,15 @@ def make_thumbnails(index: Index, results: Sequence[tuple[NamedImage, Sequence[H
     return [
         [
             Thumbnail(_shrink(query.open), "query", query.name),
-            *(Thumbnail(_shrink(partial(open_image, hit.file)), _title(hit), hit.file) for hit in hits),
+            *(
+                Thumbnail(
+                    _shrink(partial(open_image, hit.file)), f"{hit.rank}: {hit.similarity:.3f}", hit.file, hit.label
+                )
+                for hit in hits
+            ),
         ]
         for query, hits in results
     ]
-
-
-def _title(hit: Hit) -> str:
-    return f"{hit.rank}: {hit.similarity:.3f}{f' {hit.label}' if hit.label else ''}"
 
 
 def _image_opener(index: Index) -> Callable[[str], Image.Image]:

@@ -1,21 +1,31 @@
 """What can go wrong in training, explained: unreadable images, crashed workers, lost processes."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from spectral_vmamba.data.dataset import ImageDataset
 from spectral_vmamba.data.unreadable import UNREADABLE_FILE, ReadError, summarize_unreadable, write_unreadable
 from spectral_vmamba.training.run import RunFolder
 from spectral_vmamba.training.step import TrainingError
+from spectral_vmamba.utils.wording import plural
 
 _LOST_PROCESS = ("Connection closed by peer", "Connection reset", "gloo", "NCCL")
 
 
 class UnreadableImages:
-    """Lists unreadable training images in the run's folder, and raises an error if there are too many."""
+    """Lists unreadable images in the run's folder, and raises an error if too many training images are unreadable."""
 
     def __init__(self, dataset: ImageDataset, max_share: float, folder: RunFolder, note: Callable[[str], None]):
         self.dataset, self.max_share, self.folder, self.note = dataset, max_share, folder, note
         self.errors: dict[int, ReadError] = {}
+        self.validation: list[ReadError] = []
+
+    def add_validation(self, errors: Sequence[ReadError]) -> None:
+        """The unreadable images of the whole validation set: reported once, not after every pass."""
+        if errors and not self.validation:
+            count = plural(len(errors), "validation image")
+            self.note(f"{count} cannot be read, ignored: {summarize_unreadable(errors)}")
+            self.validation = list(errors)
+            self._write()
 
     def add(self, errors: Iterable[ReadError]) -> None:
         new = {error.index: error for error in errors if error.index not in self.errors}
@@ -24,14 +34,17 @@ class UnreadableImages:
         self.errors |= new
         for i in sorted(new):
             self.note(f"cannot be read, ignored: {new[i].name}")
-        every = [self.errors[i] for i in sorted(self.errors)]
-        write_unreadable(self.folder.path, every)
-        if len(every) > self.max_share * len(self.dataset):
+        self._write()
+        if len(self.errors) > self.max_share * len(self.dataset):
+            names = summarize_unreadable(self.errors[i] for i in sorted(self.errors))
             raise ValueError(
-                f"{len(every)} of {len(self.dataset)} training images cannot be read, more than {self.max_share:.2%}: "
-                f"{summarize_unreadable(every)}; all are listed in {self.folder.path / UNREADABLE_FILE}. Remove them, "
+                f"{len(self.errors)} of {plural(len(self.dataset), 'training image')} cannot be read, more than "
+                f"{self.max_share:.2%}: {names}; all are listed in {self.folder.path / UNREADABLE_FILE}. Remove them, "
                 "or allow more with --max-unreadable"
             )
+
+    def _write(self) -> None:
+        write_unreadable(self.folder.path, self.errors.values(), self.validation)
 
 
 def explain_failure(error: Exception, folder: RunFolder) -> Exception:

@@ -14,9 +14,9 @@ from spectral_vmamba._version import __version__
 from spectral_vmamba.data.loader import Batch
 from spectral_vmamba.data.order import TrainingOrder
 from spectral_vmamba.data.seeding import preserve_generators
-from spectral_vmamba.data.unreadable import summarize_unreadable
 from spectral_vmamba.inference.checkpoint import Checkpoint, CheckpointHeader, save_checkpoint
 from spectral_vmamba.inference.logits import compute_logits
+from spectral_vmamba.inference.model_options import storable_options
 from spectral_vmamba.metrics.classification import top_k_accuracy
 from spectral_vmamba.training.distributed import any_process
 from spectral_vmamba.training.failures import UnreadableImages, explain_failure
@@ -27,8 +27,10 @@ from spectral_vmamba.training.setup import Setup, set_up
 from spectral_vmamba.training.step import TrainingError, TrainingStep
 from spectral_vmamba.training.throughput import Throughput
 from spectral_vmamba.training.train_config import TrainConfig
+from spectral_vmamba.utils.atomic_files import discard_new_folder
 from spectral_vmamba.utils.interruption import Interrupted, Interruption, interruptible
 from spectral_vmamba.utils.settings import to_json_dict
+from spectral_vmamba.utils.wording import plural
 
 _REPORT_SECONDS = 0.5
 
@@ -57,11 +59,12 @@ def fit(config: TrainConfig, resume: bool = False, reporter: Reporter | None = N
     1
     """
     config, folder = config.with_absolute_paths(), RunFolder(config.output)
-    folder.prepare()
-    checkpoint = folder.checkpoint(resume)
-    if checkpoint is not None:
-        config = resume_settings(config, checkpoint, folder.path)
-    setup = set_up(config, folder, reporter or TerminalReporter(), checkpoint)
+    with discard_new_folder(folder.path):
+        folder.prepare()
+        checkpoint = folder.checkpoint(resume)
+        if checkpoint is not None:
+            config = resume_settings(config, checkpoint, folder.path)
+        setup = set_up(config, folder, reporter or TerminalReporter(), checkpoint)
     with interruptible() as interruption, preserve_generators():
         run = _TrainingRun(config, setup, folder, interruption)
         if checkpoint is not None:
@@ -119,15 +122,15 @@ class _TrainingRun:
     def _title(self) -> str:
         trainable = sum(part.numel() for part in self.learner.model.parameters() if part.requires_grad)
         size, test_images = self.setup.preprocessing.size, self.setup.test_images
-        held_out = f", {test_images:,} test images held out" if test_images else ""
+        held_out = f", {plural(test_images, 'test image')} held out" if test_images else ""
         title = (
             f"{self.config.model} ({trainable:,} trainable parameters) on {self.config.data}: "
-            f"{len(self.setup.train):,} training images of {len(self.setup.train.classes)} classes, "
-            f"{len(self.setup.val):,} validation images{held_out}, {size} × {size} pixels; "
-            f"{self.setup.images_per_step} images per step on {self.accelerator.device}"
+            f"{plural(len(self.setup.train), 'training image')} of {len(self.setup.train.classes)} classes, "
+            f"{plural(len(self.setup.val), 'validation image')}{held_out}, {size} × {size} pixels; "
+            f"{plural(self.setup.images_per_step, 'image')} per step on {self.accelerator.device}"
         )
         if self.state.step >= self.steps:
-            return f"{title}; this run has already finished its {self.steps} steps"
+            return f"{title}; this run has already finished its {plural(self.steps, 'step')}"
         return f"{title}; resuming from step {self.state.step}" if self.state.step else title
 
     def _batches(self) -> Iterator[Batch]:
@@ -178,9 +181,7 @@ class _TrainingRun:
         setup = self.setup
         batches = setup.feed.val_batches(self.config.batch_size, self.rank, self.world_size)
         outputs = compute_logits(model, setup.val, batches, setup.feed.prepare, self.accelerator.device, self._sum)
-        if outputs.unreadable and not self.state.history:
-            names = summarize_unreadable(outputs.unreadable)
-            self.reporter.note(f"{len(outputs.unreadable)} validation images cannot be read and are ignored: {names}")
+        self.unreadable.add_validation(outputs.unreadable)
         loss = float(F.cross_entropy(outputs.logits, outputs.labels))
         return top_k_accuracy(outputs.logits, outputs.labels, 1), loss
 
@@ -218,12 +219,13 @@ class _TrainingRun:
         scaler, config, state = self.accelerator.scaler, self.config, self.state
         return CheckpointHeader(
             model=config.model,
-            model_options=config.model_options,
+            model_options=storable_options(config.model_options),
             classes=self.setup.train.classes,
             preprocessing=self.setup.preprocessing,
             split=config.split,
             has_ema=self.learner.ema is not None,
-            best_weights=state.best.get("weights", "raw"),
+            best_weights=state.better_weights(),
+            stem_sha256=self.setup.stem_sha256,
             fingerprints=self.setup.fingerprints,
             versions={"spectral_vmamba": __version__, "torch": torch.__version__},
             training={
@@ -236,6 +238,6 @@ class _TrainingRun:
     def restore(self, checkpoint: Checkpoint) -> None:
         self.learner.restore(checkpoint)
         training = checkpoint.header.training
-        self.state = RunState.from_dict(training["state"])
+        self.state = RunState.from_checkpoint(checkpoint)
         if self.accelerator.scaler is not None and training["scaler"]:
             self.accelerator.scaler.load_state_dict(training["scaler"])

@@ -7,6 +7,7 @@ from typing import Any
 from spectral_vmamba.training.train_config import TrainConfig
 from spectral_vmamba.utils.extras import require
 from spectral_vmamba.utils.settings import from_dict, nested_settings
+from spectral_vmamba.utils.wording import closest
 
 _HERE = Path(__file__).resolve()
 # In an installed package, and at the top of the repository.
@@ -26,7 +27,9 @@ def find_recipe(name: str) -> Path:
     known = list_recipes()
     path = known.get(name, Path(name))
     if not path.is_file():
-        raise ValueError(f"no recipe {name!r}: neither a file nor one of {', '.join(known)}")
+        meant = closest(name, known)
+        suggestion = f"; did you mean {meant}?" if meant else ""
+        raise ValueError(f"no recipe {name!r}: neither a file nor one of {', '.join(known)}{suggestion}")
     return path
 
 

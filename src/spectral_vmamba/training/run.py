@@ -1,6 +1,8 @@
 """The folder and the state of one training run, and whether a run may be resumed with given settings."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,8 +13,10 @@ from spectral_vmamba.inference.checkpoint import (
     LAST_FILE,
     Checkpoint,
     CheckpointError,
+    Weights,
     load_checkpoint,
 )
+from spectral_vmamba.inference.model_options import storable_options
 from spectral_vmamba.training.reporting import EpochReport
 from spectral_vmamba.training.train_config import TrainConfig
 from spectral_vmamba.utils.atomic_files import prepare_folder, write_text
@@ -74,9 +78,11 @@ class RunState:
     best: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def from_dict(cls, stored: dict[str, Any]) -> "RunState":
-        history = [EpochReport(**report) for report in stored["history"]]
-        return cls(stored["step"], stored["losses"], history, stored["best"])
+    def from_checkpoint(cls, checkpoint: Checkpoint) -> "RunState":
+        with _readable(checkpoint):
+            stored = checkpoint.header.training["state"]
+            history = [from_dict(EpochReport, report) for report in stored["history"]]
+            return cls(stored["step"], stored["losses"], history, stored["best"])
 
     def end_epoch(self, report: EpochReport) -> bool:
         """Record the end of an epoch; return whether it is the best so far."""
@@ -88,13 +94,31 @@ class RunState:
         self.best = {**asdict(report), "weights": weights, "top1": top1, "top1_loss": loss}
         return True
 
+    def better_weights(self) -> Weights:
+        """Which weights validated better at the last finished epoch; the raw ones before the first."""
+        return self.history[-1].better_weights()[0] if self.history else "raw"
+
     def epochs_without_improvement(self) -> int:
         return len(self.history) - self.best["epoch"] if self.best else 0
 
 
+@contextmanager
+def _readable(checkpoint: Checkpoint) -> Iterator[None]:
+    """Report a state that this version did not write."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise CheckpointError(f"{checkpoint.path} cannot be resumed from: {error!r}") from error
+
+
 def resume_settings(config: TrainConfig, checkpoint: Checkpoint, folder: Path) -> TrainConfig:
     """The settings of the run. Given settings must be the same or left at their defaults; a few may change."""
-    stored = from_dict(TrainConfig, checkpoint.header.training["config"])
+    with _readable(checkpoint):
+        stored = from_dict(TrainConfig, checkpoint.header.training["config"])
+        described = (stored.model, to_json_dict(stored)["model_options"])
+    header = checkpoint.header
+    if (described[0], storable_options(described[1])) != (header.model, to_json_dict(header)["model_options"]):
+        raise CheckpointError(f"{checkpoint.path} has settings of another model than the one of its weights")
     given, previous, defaults = flatten(config), flatten(stored), flatten(TrainConfig())
     changed = [
         key for key in given if key not in _CHANGEABLE and given[key] != previous[key] and given[key] != defaults[key]

@@ -14,8 +14,16 @@ from spectral_vmamba.data.dataset import ImageDataset
 from spectral_vmamba.data.loader import default_workers
 from spectral_vmamba.data.seeding import MODEL, preserve_generators, reseed
 from spectral_vmamba.data.transforms import Preprocessing
-from spectral_vmamba.inference.checkpoint import Checkpoint, find_checkpoint, load_checkpoint, load_weights
-from spectral_vmamba.inference.network import build_classifier, default_preprocessing
+from spectral_vmamba.inference.checkpoint import (
+    Checkpoint,
+    check_classes,
+    find_checkpoint,
+    load_checkpoint,
+    load_weights,
+)
+from spectral_vmamba.inference.model_options import check_model, storable_options, without_initial_weights
+from spectral_vmamba.inference.network import build_classifier, default_preprocessing, stem_digest
+from spectral_vmamba.models.registry import is_spectral
 from spectral_vmamba.models.tokens import Inputs
 from spectral_vmamba.training.distributed import keep_process_group_alive
 from spectral_vmamba.training.feeds import Feed, PixelFeed, make_cached_feed
@@ -23,6 +31,7 @@ from spectral_vmamba.training.learner import Learner
 from spectral_vmamba.training.reporting import Reporter, SilentReporter
 from spectral_vmamba.training.run import RunFolder
 from spectral_vmamba.training.train_config import TrainConfig
+from spectral_vmamba.utils.devices import resolve_device
 from spectral_vmamba.utils.extras import require
 
 if TYPE_CHECKING:
@@ -45,18 +54,23 @@ class Setup:
     feed: Feed
     reporter: Reporter
     fingerprints: dict[str, str]
+    stem_sha256: str | None
 
 
 def set_up(config: TrainConfig, folder: RunFolder, reporter: Reporter, checkpoint: Checkpoint | None = None) -> Setup:
     """Prepare a run. A resumed run loads its checkpoint first: cached features must come from its own stem."""
+    resolve_device(config.device)  # accelerate chooses among the GPUs of a job, but does not report a missing one
     train, val, test = config.split.read()
     if len(set(train.labels.tolist())) < 2:
         raise ValueError(f"expected images of at least two classes in {config.data}, got {train.classes}")
+    check_classes(train.classes)
     accelerator = _make_accelerator(config, folder)
     reporter = reporter if accelerator.is_main_process else SilentReporter()
     with preserve_generators():
         reseed(MODEL, config.seed)
-        model = build_classifier(config.model, config.model_options, train.classes, config.drop_path)
+        options = _training_options(config, checkpoint)
+        model = build_classifier(config.model, options, train.classes, config.drop_path)
+    check_model(config.model, storable_options(config.model_options))  # `load` would not accept other ones
     parts = {"train": train, "val": val, "test": test}
     fingerprints = {name: part.fingerprint() for name, part in parts.items() if part is not None}
     if checkpoint is not None:
@@ -88,7 +102,18 @@ def set_up(config: TrainConfig, folder: RunFolder, reporter: Reporter, checkpoin
         feed,
         reporter,
         fingerprints,
+        stem_digest(model),
     )
+
+
+def _training_options(config: TrainConfig, checkpoint: Checkpoint | None) -> dict[str, Any]:
+    """The options of the model, without a search for weights that a checkpoint replaces anyway. A frozen stem is never
+    trained, so that random weights would be a mistake: they are used only if they were asked for."""
+    options = config.model_options
+    if checkpoint is not None or config.initial:
+        return without_initial_weights(config.model, options)
+    is_default = is_spectral(config.model) and options.get("stem_weights", "auto") == "auto"
+    return {**options, "stem_weights": "required"} if is_default else options
 
 
 def _make_feed(

@@ -5,6 +5,8 @@ from typing import Any, Literal
 
 from spectral_vmamba.data.sources import DataSplit, absolute_path
 from spectral_vmamba.data.transforms import Augmentation
+from spectral_vmamba.utils.devices import Device
+from spectral_vmamba.utils.wording import at_least
 
 _CACHED_VIEWS = 8
 
@@ -94,8 +96,8 @@ class TrainConfig:
     """checkpoint to initialize the weights from; includes the classifier if the classes are the same"""
     seed: int = 0
     """seed of the split, the weights, the data order and the augmentation"""
-    device: Literal["auto", "cpu"] = "auto"
-    """device to train on; auto uses the GPUs if there are any"""
+    device: Device = "auto"
+    """device to train on: auto (GPUs if there are any), cpu, cuda or mps"""
     precision: Literal["no", "bf16", "fp16"] = "no"
     """mixed precision of training"""
     compile: bool = False
@@ -108,9 +110,9 @@ class TrainConfig:
     """also save within an epoch after this many minutes"""
 
     def __post_init__(self):
-        for name in ("epochs", "batch_size", "accumulate"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"expected {name} of at least 1, got {getattr(self, name)}")
+        at_least(1, epochs=self.epochs, batch_size=self.batch_size, accumulate=self.accumulate)
+        at_least(1, image_size=self.image_size)
+        at_least(0, workers=self.workers, patience=self.patience, min_steps=self.min_steps)
         if self.batch_size % self.accumulate:
             raise ValueError(f"cannot divide {self.batch_size} images into {self.accumulate} equal micro-batches")
         if not 0 <= self.ema < 1:
@@ -119,8 +121,6 @@ class TrainConfig:
             raise ValueError(f"expected 0 ≤ max_unreadable ≤ 1, got {self.max_unreadable}")
         if not 0 <= self.test_fraction < 1:
             raise ValueError(f"expected 0 ≤ test_fraction < 1, got {self.test_fraction}")
-        if self.min_steps < 0:
-            raise ValueError(f"expected min_steps of at least 0, got {self.min_steps}")
         if self.views < 0:
             raise ValueError(f"expected a number of views, or 0 for a new view every epoch, got {self.views}")
         mixing = [name for name in ("erasing", "mixup", "cutmix") if getattr(self.augment, name)]

@@ -1,6 +1,7 @@
 """Files that are complete or absent: written next to their final path, flushed to disk, then renamed."""
 
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Iterator
@@ -40,6 +41,24 @@ def prepare_folder(folder: Path, purpose: str) -> None:
         remove_temporary_files(folder)
     except OSError as error:
         raise OSError(f"cannot write to the {purpose} {folder}: {error.strerror or error}") from error
+
+
+@contextmanager
+def discard_new_folder(folder: Path) -> Iterator[None]:
+    """If the block raises an error, remove the folder that it created, and the parents if they are new and empty.
+
+    A folder that existed before is left as it is. For work that can be refused after its output folder was created.
+    """
+    created = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        yield
+    except Exception:
+        if created:
+            shutil.rmtree(folder, ignore_errors=True)
+            with suppress(OSError):  # not empty: another process uses it
+                for parent in created[1:]:
+                    parent.rmdir()
+        raise
 
 
 def remove_temporary_files(folder: Path, older_than: float = 0.0) -> None:

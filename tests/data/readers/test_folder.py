@@ -7,12 +7,12 @@ import pytest
 
 from spectral_vmamba.data.dataset import UNLABELED
 from spectral_vmamba.data.readers.folder import (
-    list_images,
     read_csv,
     read_folder,
     read_partly_labeled_folder,
     read_unlabeled_folder,
 )
+from spectral_vmamba.data.readers.folder_listing import SkippedFilesWarning, list_folder
 from tests.support.image_folders import gray_image, write_class_folders
 
 
@@ -32,19 +32,35 @@ def test_a_validation_class_that_was_not_trained_is_an_error(tmp_path):
         read_folder(tmp_path)
 
 
+@pytest.mark.parametrize("split", ["train", "val", "Test"])
+def test_a_single_split_folder_is_the_whole_dataset(tmp_path, split):
+    write_class_folders(tmp_path / split, {"a": 2, "b": 1})
+    (images,) = read_folder(tmp_path).values()
+    assert (images.classes, images.names) == (("a", "b"), ["a/0.png", "a/1.png", "b/0.png"])
+    assert images.root == str(tmp_path / split)
+
+
+def test_a_class_may_have_the_name_of_a_split(tmp_path):
+    """Trains, for example."""
+    write_class_folders(tmp_path, {"train": 2})
+    assert read_folder(tmp_path)["all"].classes == ("train",)
+    write_class_folders(tmp_path, {"bus": 1})
+    assert read_folder(tmp_path)["all"].classes == ("bus", "train")
+
+
 def test_images_outside_class_folders_are_an_error(tmp_path):
     gray_image(0).save(tmp_path / "loose.png")
-    with pytest.raises(ValueError, match=r"1 images in .* but not in class folders; expected one folder per class"):
+    with pytest.raises(ValueError, match=r"1 image in .* but not in class folders; expected one folder per class"):
         read_folder(tmp_path)
 
 
-def test_hidden_and_other_files_are_ignored(tmp_path):
+def test_hidden_files_and_empty_folders_are_ignored(tmp_path):
     write_class_folders(tmp_path, {"a": 1, ".hidden": 1, "empty": 0})
-    (tmp_path / "a" / "text.txt").write_text("")
     gray_image(0).save(tmp_path / "a" / ".hidden.png")
     gray_image(0).save(tmp_path / "a" / "1.PNG", "PNG")
-    assert [path.name for path in list_images(tmp_path)] == ["0.png", "1.PNG"]
-    assert read_folder(tmp_path)["all"].classes == ("a",)
+    assert [path.name for path in list_folder(tmp_path)[0]] == ["0.png", "1.PNG"]
+    with pytest.warns(SkippedFilesWarning, match="1 class folder without images: empty$"):
+        assert read_folder(tmp_path)["all"].classes == ("a",)
 
 
 def test_folders_without_labels(tmp_path):
@@ -53,7 +69,7 @@ def test_folders_without_labels(tmp_path):
     assert (dataset.names, dataset.labels.tolist()) == (["deep/a/0.png", "deep/b/0.png"], [UNLABELED] * 2)
     assert np.asarray(dataset.open(1)).mean() == 3
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ValueError, match="no images found in"):
+    with pytest.raises(ValueError, match="no images in"):
         read_unlabeled_folder(tmp_path / "empty")
 
 

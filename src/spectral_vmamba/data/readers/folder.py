@@ -10,8 +10,9 @@ from PIL import Image
 
 from spectral_vmamba.data.dataset import UNLABELED, ImageDataset
 from spectral_vmamba.data.decode import decode_image, read_file
+from spectral_vmamba.data.readers.folder_listing import Skipped, list_folder, readable_suffixes
+from spectral_vmamba.utils.wording import plural
 
-SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".jp2", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 _TRAIN = ("train", "training")
 _VAL = ("val", "valid", "validation", "test")
 _TEST = "test"  # the test part if another part is the validation part
@@ -28,12 +29,6 @@ class FileStorage:
         return decode_image(content, self.paths[i])
 
 
-def list_images(folder: Path) -> list[Path]:
-    """All images at any depth, by suffix, sorted; hidden files and folders are ignored."""
-    paths = (path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
-    return sorted(path for path in paths if not any(part.startswith(".") for part in path.relative_to(folder).parts))
-
-
 def read_files(names: Iterable[str], root: Path, source: str) -> ImageDataset:
     """Unlabeled image files by their names relative to `root`; the stamps include modification times."""
     names = list(names)
@@ -47,9 +42,10 @@ def read_files(names: Iterable[str], root: Path, source: str) -> ImageDataset:
 
 def read_unlabeled_folder(folder: Path) -> ImageDataset:
     """All images at any depth, without labels."""
-    paths = list_images(folder)
+    paths, skipped = list_folder(folder)
     if not paths:
-        raise ValueError(f"no images found in {folder}")
+        raise ValueError(_explain_empty(folder, skipped))
+    skipped.warn(folder)
     return read_files((str(path.relative_to(folder)) for path in paths), folder, str(folder))
 
 
@@ -57,7 +53,7 @@ def read_partly_labeled_folder(folder: Path) -> ImageDataset:
     """All images at any depth; those in class folders with their label."""
     everything = read_unlabeled_folder(folder)
     try:
-        splits = read_folder(folder)
+        splits, _ = _read_splits(folder)
     except ValueError:  # no class folders, or train and val disagree about the classes
         return everything
     classes = next(iter(splits.values())).classes
@@ -73,18 +69,32 @@ def read_partly_labeled_folder(folder: Path) -> ImageDataset:
 
 def read_folder(folder: Path) -> dict[str, ImageDataset]:
     """Class folders, as {"all": …}; or `train/`, `val/` and optionally `test/` with class folders in each, as
-    {"train": …, "val": …, "test": …}. `test/` without `val/` contains the validation images."""
-    subfolders = {entry.name.lower(): entry for entry in sorted(folder.iterdir()) if entry.is_dir()}
+    {"train": …, "val": …, "test": …}. `test/` without `val/` contains the validation images.
+
+    Where only one of `train/` and `val/` is there, its class folders are {"all": …}. Warns about skipped files.
+    """
+    splits, skipped = _read_splits(folder)
+    skipped.warn(folder)
+    return splits
+
+
+def _read_splits(folder: Path) -> tuple[dict[str, ImageDataset], Skipped]:
+    subfolders = {entry.name.lower(): entry for entry in sorted(folder.iterdir()) if _is_class_folder(entry)}
     train = next((subfolders[name] for name in _TRAIN if name in subfolders), None)
     val = next((subfolders[name] for name in _VAL if name in subfolders), None)
     if train is None or val is None:
-        return {"all": _read_class_folders(folder)}
-    train_set, val_set = _read_class_folders(train), _read_class_folders(val)
-    splits = {"train": train_set, "val": val_set.with_classes(train_set.classes, f"{val} does not match {train}")}
-    test = subfolders.get(_TEST)
-    if test is not None and test != val:
-        splits["test"] = _read_class_folders(test).with_classes(train_set.classes, f"{test} does not match {train}")
-    return splits
+        only = train or val
+        is_split = only is not None and len(subfolders) == 1 and any(map(_is_class_folder, only.iterdir()))
+        dataset, skipped = _read_class_folders(only if only and is_split else folder)
+        return {"all": dataset}, skipped
+    train_set, skipped = _read_class_folders(train)
+    splits, test = {"train": train_set}, subfolders.get(_TEST)
+    others = {"val": val} if test in (None, val) else {"val": val, "test": test}
+    for name, part in others.items():
+        part_set, skipped_part = _read_class_folders(part)
+        skipped.merge(skipped_part)
+        splits[name] = part_set.with_classes(train_set.classes, f"{part} does not match {train}")
+    return splits, skipped
 
 
 def read_csv(table: Path) -> dict[str, ImageDataset]:
@@ -139,16 +149,26 @@ def file_stamp(path: Path) -> str:
     return f"{status.st_size} {status.st_mtime_ns}"
 
 
-def _read_class_folders(folder: Path) -> ImageDataset:
-    classes = sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
-    paths_by_class = {name: list_images(folder / name) for name in classes}
-    classes = [name for name in classes if paths_by_class[name]]
+def _is_class_folder(path: Path) -> bool:
+    return path.is_dir() and not path.name.startswith(".")
+
+
+def _read_class_folders(folder: Path) -> tuple[ImageDataset, Skipped]:
+    entries = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+    skipped, paths_by_class = Skipped(), {}
+    for name in (name for name in entries if (folder / name).is_dir()):
+        paths_by_class[name], skipped_there = list_folder(folder / name)
+        skipped.merge(skipped_there)
+    classes = [name for name, paths in paths_by_class.items() if paths]
+    loose = [name for name in entries if Path(name).suffix.lower() in readable_suffixes()]
+    skipped.loose_images = sum((folder / name).is_file() for name in loose)
+    skipped.empty_classes = [name for name, paths in paths_by_class.items() if not paths]
     if not classes:
-        count = len(list_images(folder))
-        problem = f"{count} images in {folder}, but not in class folders" if count else f"no images in {folder}"
+        count = skipped.loose_images
+        problem = f"{plural(count, 'image')} in {folder}, but not in class folders"
         raise ValueError(
-            f"{problem}; expected one folder per class with images in it "
-            f"({', '.join(SUFFIXES)}), as in {folder}/cat/1.jpg"
+            f"{problem if count else _explain_empty(folder, skipped)}; expected one folder per class with images in it "
+            f"({', '.join(readable_suffixes())}), as in {folder}/cat/1.jpg"
         )
     paths = [path for name in classes for path in paths_by_class[name]]
     return ImageDataset(
@@ -158,4 +178,9 @@ def _read_class_folders(folder: Path) -> ImageDataset:
         stamps=[path.stat().st_size for path in paths],
         storage=FileStorage([str(path) for path in paths]),
         root=str(folder.absolute()),
-    )
+    ), skipped
+
+
+def _explain_empty(folder: Path, skipped: Skipped) -> str:
+    details = skipped.describe()
+    return f"no images in {folder}" + (f" ({details})" if details else "")

@@ -14,7 +14,7 @@ from PIL import Image
 
 from spectral_vmamba.data.dataset import ImageDataset
 from spectral_vmamba.data.decode import decode_image
-from spectral_vmamba.data.readers.folder import SUFFIXES
+from spectral_vmamba.data.readers.folder_listing import SUFFIXES
 
 _RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
 

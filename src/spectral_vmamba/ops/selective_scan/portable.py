@@ -22,8 +22,8 @@ def linear_scan(decay: Float[Tensor, "b l *e"], drive: Float[Tensor, "b l *e"]) 
     [0, 1]: products of them can only underflow to 0, which is then their correct value.
     """
     length = drive.shape[1]
-    if length <= 1:
-        return drive
+    if length <= 1:  # h_{−1} takes part, so that the gradient of the decay is zero and not missing
+        return torch.addcmul(drive, decay, torch.zeros_like(drive))
     pairs = length // 2
     even_decay, odd_decay = decay[:, 0 : 2 * pairs : 2], decay[:, 1 : 2 * pairs : 2]
     even_drive, odd_drive = drive[:, 0 : 2 * pairs : 2], drive[:, 1 : 2 * pairs : 2]

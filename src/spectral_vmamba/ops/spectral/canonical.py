@@ -9,14 +9,13 @@ The paper makes the first non-zero entry positive; "first" in raster order moves
 in an order by content would work, but depends on a single token; a projection weighs all of them.
 """
 
-from itertools import pairwise
-
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from spectral_vmamba.ops.native import load_native
 from spectral_vmamba.ops.spectral.eigenpairs import CLUSTER
+from spectral_vmamba.ops.spectral.eigenspaces import Eigenspace, group_eigenspaces
 from spectral_vmamba.ops.spectral.spectral_native import native_signs
 
 # Rounding (1e-14 at most) mixes vectors of separate eigenspaces by 1e-14 over their gap: the accuracy of their entries.
@@ -46,9 +45,31 @@ def canonical_vectors(
     signed = chosen * _signs(chosen, trivial, content, squared_radii, node_order)[..., None]
     close = values.diff(dim=-1)[:, :count] <= CLUSTER
     for image in close.any(-1).nonzero().flatten().tolist():
-        probes = _probes(trivial[image, None], content[image, None], squared_radii)[0]
-        signed[image] = _bases(values[image], vectors[image], probes, node_order[image], count)
+        spaces = group_eigenspaces(values[image], vectors[image], count)
+        evidence = (trivial[image], content[image], squared_radii, node_order[image])
+        signed[image] = canonical_eigenspaces(spaces, *evidence, count)
     return signed
+
+
+def canonical_eigenspaces(
+    spaces: list[Eigenspace],
+    trivial: Float[Tensor, "l"],
+    content: Float[Tensor, "l"],
+    squared_radii: Int[Tensor, "l"],
+    node_order: Int[Tensor, "l"],
+    count: int,
+) -> Float[Tensor, "m l"]:
+    """The same as `canonical_vectors` for the complete eigenspaces of one image, in ascending order."""
+    if all(space.dimension == 1 for space in spaces):
+        vectors = torch.stack([space.only_vector() for space in spaces])
+        evidence = (trivial[None], content[None], squared_radii, node_order[None])
+        return vectors * _signs(vectors[None], *evidence)[0, :, None]
+    probes = content_probes(trivial[None], content[None], squared_radii)[0]
+    bases = []
+    for space in spaces:
+        bases.append(_basis(space, probes, node_order, min(space.dimension, count)))
+        count -= len(bases[-1])
+    return torch.cat(bases)
 
 
 def eigenspace_end(values: Float[Tensor, "b c"], count: int) -> Int[Tensor, "b"]:
@@ -57,7 +78,7 @@ def eigenspace_end(values: Float[Tensor, "b c"], count: int) -> Int[Tensor, "b"]
     return count + breaks.logical_not().cumprod(-1).sum(-1)
 
 
-def _probes(trivial: Tensor, content: Tensor, squared_radii: Tensor) -> Float[Tensor, "b p l"]:
+def content_probes(trivial: Tensor, content: Tensor, squared_radii: Tensor) -> Float[Tensor, "b p l"]:
     """√degree · contentⁱ · radiusʲ, i + j = 1, 2, …, orthogonal to the trivial vector, of length one (or zero)."""
     content, radius = _standardize(content), _standardize(squared_radii.to(content).expand(content.shape))
     contents, radii = _powers(content), _powers(radius)
@@ -85,7 +106,7 @@ def _signs(vectors, trivial, content, squared_radii, node_order) -> Float[Tensor
     if vectors.device.type == "cpu" and load_native().library is not None:
         evidence = (trivial, content, squared_radii, node_order)
         return native_signs(vectors, *evidence, SIGNIFICANT, CLEAR, _HIGHEST_DEGREE)
-    return signs_by_probes(vectors, _probes(trivial, content, squared_radii), node_order)
+    return signs_by_probes(vectors, content_probes(trivial, content, squared_radii), node_order)
 
 
 def signs_by_probes(vectors: Float[Tensor, "b m l"], probes: Tensor, node_order: Tensor) -> Float[Tensor, "b m"]:
@@ -98,22 +119,28 @@ def signs_by_probes(vectors: Float[Tensor, "b m l"], probes: Tensor, node_order:
     return torch.where(evidence.gather(-1, first) < 0, -1.0, 1.0).squeeze(-1).to(vectors)
 
 
-def _bases(values: Tensor, vectors: Tensor, probes: Tensor, node_order: Tensor, count: int) -> Float[Tensor, "m l"]:
-    starts = [0, *(1 + (values.diff() > CLUSTER).nonzero().flatten()).tolist(), len(values)]
-    spaces = pairwise(starts)
-    bases = [_basis(vectors[a:b], probes, node_order, min(b, count) - a) for a, b in spaces if a < count]
-    return torch.cat(bases)
+def _basis(space: Eigenspace, probes: Tensor, node_order: Tensor, needed: int) -> Float[Tensor, "s l"]:
+    """Gram-Schmidt over the projections of the probes, then of single nodes.
 
-
-def _basis(space: Float[Tensor, "s l"], probes: Tensor, node_order: Tensor, needed: int) -> Float[Tensor, "s l"]:
-    """Gram-Schmidt in the eigenspace over the probes, then over single nodes."""
-    coordinates = torch.cat([probes @ space.mT, space.mT[node_order]])
-    chosen = space.new_zeros(0, space.shape[0])
-    for candidate in coordinates:
-        rest = candidate - (chosen @ candidate) @ chosen
-        rest = rest - (chosen @ rest) @ chosen
+    A node counts if the squared length that is left of its projection is significant, which the diagonals tell.
+    """
+    chosen = probes.new_zeros(0, probes.shape[-1])
+    for candidate in space.project(probes):
+        if len(chosen) == needed:
+            break
+        rest = _remainder(candidate, chosen)
         if rest.norm() > SIGNIFICANT:
             chosen = torch.cat([chosen, (rest / rest.norm())[None]])
-            if len(chosen) == needed:
-                break
-    return chosen @ space
+    diagonal = space.diagonal() if len(chosen) < needed else None
+    while diagonal is not None and len(chosen) < needed:
+        left = (diagonal - chosen.square().sum(0))[node_order]
+        node = node_order[(left > SIGNIFICANT**2).to(torch.uint8).argmax()]
+        rest = _remainder(space.project(torch.zeros_like(diagonal).index_fill(0, node, 1.0)[None])[0], chosen)
+        chosen = torch.cat([chosen, (rest / rest.norm())[None]])
+    return chosen
+
+
+def _remainder(candidate: Tensor, chosen: Tensor) -> Tensor:
+    """What is left of a vector after the orthonormal ones; twice, because the first time leaves rounding."""
+    rest = candidate - (chosen @ candidate) @ chosen
+    return rest - (chosen @ rest) @ chosen

@@ -2,7 +2,8 @@
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
 from scipy.cluster.hierarchy import cophenet, linkage
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import squareform
@@ -17,26 +18,35 @@ SAME = 1e-12
 WEAKEST_EDGE = 1e-6
 
 
-def affinity(features: Float[Tensor, "b l c"], neighbors: int | None) -> Float[Tensor, "b l l"]:
+def affinity(
+    features: Float[Tensor, "b l c"], neighbors: int | None, sizes: Int[Tensor, "l"] | None = None
+) -> Float[Tensor, "b l l"]:
     """W_ij = exp(−‖f_i−f_j‖² / 2σ²) on the edges, 0 elsewhere and on the diagonal.
 
     σ is the mean distance within the image. There is an edge if i is among the `neighbors` nearest tokens of j or the
     other way round, including all tokens as near as the last of these (a choice among equals would depend on the
     numbering of the tokens); `None` connects every pair. A disconnected graph also gets the edges of the minimum
     spanning tree of the distances. O(l²c).
+
+    `sizes`: how many equal tokens of the image each of the l tokens stands for; one each by default.
     """
-    squared = squared_distances(features)
-    tokens = squared.shape[-1]
-    σ = squared.sqrt().sum((-2, -1), keepdim=True) / max(tokens * (tokens - 1), 1)
-    edges = nearest_neighbor_edges(squared, σ, neighbors)
+    squared = squared_distances(features, sizes)
+    tokens = features.shape[1] if sizes is None else int(sizes.sum())
+    lengths = squared.sqrt() if sizes is None else squared.sqrt() * sizes[:, None] * sizes
+    σ = lengths.sum((-2, -1), keepdim=True) / max(tokens * (tokens - 1), 1)
+    edges = nearest_neighbor_edges(squared, σ, neighbors, sizes)
     edges = edges | _missing_spanning_edges(edges, squared, σ)
     scale = torch.where(σ > 0, 2 * σ**2, 1.0)
     return torch.where(edges, torch.exp(-squared / scale).clamp_min(WEAKEST_EDGE), 0.0)
 
 
-def squared_distances(features: Float[Tensor, "b l c"]) -> Float[Tensor, "b l l"]:
-    """‖f_i−f_j‖² by one matrix product. Features are centered first, to reduce cancellation."""
-    centered = features - features.mean(1, keepdim=True)
+def squared_distances(features: Float[Tensor, "b l c"], sizes: Int[Tensor, "l"] | None = None) -> Tensor:
+    """(b, l, l) ‖f_i−f_j‖² by one matrix product. Features are centered first, to reduce cancellation."""
+    if sizes is None:
+        mean = features.mean(1, keepdim=True)
+    else:
+        mean = (features * sizes[:, None]).sum(1, keepdim=True) / sizes.sum()
+    centered = features - mean
     norms = centered.square().sum(-1)
     squared = norms[:, :, None] + norms[:, None, :] - 2 * centered @ centered.mT
     squared = (squared + squared.mT) / 2
@@ -45,15 +55,23 @@ def squared_distances(features: Float[Tensor, "b l c"]) -> Float[Tensor, "b l l"
 
 
 def nearest_neighbor_edges(
-    squared: Float[Tensor, "b l l"], σ: Float[Tensor, "b 1 1"], neighbors: int | None
+    squared: Float[Tensor, "b l l"], σ: Float[Tensor, "b 1 1"], neighbors: int | None, sizes: Tensor | None = None
 ) -> Bool[Tensor, "b l l"]:
-    tokens = squared.shape[-1]
+    tokens = squared.shape[-1] if sizes is None else int(sizes.sum())
     others = ~_diagonal(squared).expand(squared.shape)
     if neighbors is None or neighbors >= tokens - 1:
         return others
-    farthest = squared.masked_fill(~others, torch.inf).kthvalue(neighbors, dim=-1, keepdim=True).values
-    near = squared <= farthest + TIE * σ**2
+    near = squared <= _kth_nearest(squared.masked_fill(~others, torch.inf), neighbors, sizes) + TIE * σ**2
     return (near | near.mT) & others
+
+
+def _kth_nearest(squared: Float[Tensor, "b l l"], k: int, sizes: Int[Tensor, "l"] | None) -> Float[Tensor, "b l 1"]:
+    """The distance to the k-th nearest token; the other tokens that a row stands for are at distance 0."""
+    if sizes is None:
+        return squared.kthvalue(k, dim=-1, keepdim=True).values
+    nearest, index = squared.topk(min(k, len(sizes)), dim=-1, largest=False)
+    nearer = (sizes - 1)[:, None] + F.pad(sizes[index].cumsum(-1), (1, -1))
+    return torch.where(nearer < k, nearest, 0.0).amax(-1, keepdim=True)
 
 
 def _missing_spanning_edges(edges: Tensor, squared: Tensor, σ: Tensor) -> Bool[Tensor, "b l l"]:

@@ -1,6 +1,8 @@
 """From token features to a Traversal: graph → Laplacian → eigenvectors → canonical signs → ranks → orders."""
 
+from collections.abc import Callable
 from dataclasses import astuple
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -8,11 +10,18 @@ from torch import Tensor
 
 from spectral_vmamba.ops.grid import Grid
 from spectral_vmamba.ops.ranks import tied_ranks
-from spectral_vmamba.ops.spectral.canonical import EQUAL_ENTRIES, canonical_vectors, eigenspace_end
+from spectral_vmamba.ops.spectral.canonical import (
+    EQUAL_ENTRIES,
+    canonical_eigenspaces,
+    canonical_vectors,
+    eigenspace_end,
+)
 from spectral_vmamba.ops.spectral.content import content_ranks
+from spectral_vmamba.ops.spectral.contraction import NodeGraph, contract, has_equal_tokens, node_graph
 from spectral_vmamba.ops.spectral.eigenpairs import Eigenpairs
+from spectral_vmamba.ops.spectral.eigenspaces import Eigenspace, contracted_eigenspaces, group_eigenspaces
 from spectral_vmamba.ops.spectral.graph import affinity, normalized_laplacian
-from spectral_vmamba.ops.spectral.solvers import Solver, choose_methods, run_methods, smallest_eigenpairs
+from spectral_vmamba.ops.spectral.solvers import Solver, choose_methods, smallest_eigenpairs
 from spectral_vmamba.ops.spectral.spectral_native import GUARD, neighbor_graphs, sparse_eigenpairs
 from spectral_vmamba.ops.traversal import Traversal
 
@@ -84,38 +93,59 @@ def _canonical_eigenvectors(features, content, node_ranks, squared_radii, wanted
     vectors = features.new_zeros(images, wanted, tokens)
     if images == 0 or count == 0:
         return vectors
-    pairs, trivial = _eigenpairs(features, neighbors, count, solver)
     node_order = node_ranks.argsort(dim=-1, stable=True)
-
-    def canonical(pairs: Eigenpairs, i: slice) -> Tensor:
-        evidence = (trivial[i], content[i], squared_radii, node_order[i])
-        return canonical_vectors(pairs.values, pairs.vectors, *evidence, count)
-
-    vectors[:, :count] = canonical(pairs, slice(None))
-    # An eigenspace that may extend past the computed pairs must be complete: compute all pairs by the dense solver.
-    if pairs.values.shape[-1] < tokens - 1:
-        cut = eigenspace_end(pairs.values, count) == pairs.values.shape[-1]
-        for image in cut.nonzero().flatten().tolist():
-            i = slice(image, image + 1)
-            laplacian, null = normalized_laplacian(affinity(features[i], neighbors))
-            vectors[i, :count] = canonical(smallest_eigenpairs(laplacian, null, tokens - 1, "dense"), i)
+    solution = _solve(features, content, neighbors, count, solver)
+    solved, pairs = solution.images, solution.pairs
+    evidence = (solution.trivial, content[solved], squared_radii, node_order[solved])
+    vectors[solved, :count] = canonical_vectors(pairs.values, pairs.vectors, *evidence, count)
+    # An eigenspace that may extend past the computed pairs must be complete.
+    complete = (eigenspace_end(pairs.values, count) < pairs.values.shape[-1]) | (pairs.values.shape[-1] == tokens - 1)
+    for image in sorted(set(range(images)) - set(solved[complete].tolist())):
+        spaces, trivial = solution.eigenspaces(image)
+        evidence = (trivial, *(part.cpu() for part in (content[image], squared_radii, node_order[image])))
+        vectors[image, :count] = canonical_eigenspaces(spaces, *evidence, count).to(vectors)
     return vectors
 
 
-def _eigenpairs(features: Tensor, neighbors: int | None, count: int, solver: Solver) -> tuple[Eigenpairs, Tensor]:
-    """`count` pairs and a few more, and the trivial vectors."""
-    tokens = features.shape[1]
+class _Solution(NamedTuple):
+    """The `count` smallest pairs and a few more of some images, and how to get complete eigenspaces of any image."""
+
+    images: Int[Tensor, "s"]
+    pairs: Eigenpairs
+    trivial: Float[Tensor, "s l"]
+    eigenspaces: Callable[[int], tuple[list[Eigenspace], Float[Tensor, "l"]]]
+
+
+def _solve(features: Tensor, content: Tensor, neighbors: int | None, count: int, solver: Solver) -> _Solution:
+    images, tokens, _ = features.shape
     more = min(count + GUARD, tokens - 1)
-    first, *others = choose_methods(tokens, neighbors, count, features.device, solver)
-    if neighbors is None or first != "sparse_native":
-        laplacian, trivial = normalized_laplacian(affinity(features, neighbors))
-        return smallest_eigenpairs(laplacian, trivial, more, solver), trivial
-    pairs, trivial = sparse_eigenpairs(neighbor_graphs(features, neighbors), more, count)
-    for image in pairs.residuals.isinf().any(-1).nonzero().flatten().tolist():
-        i = slice(image, image + 1)
-        laplacian, trivial[i] = normalized_laplacian(affinity(features[i], neighbors))
-        pairs.replace_image(image, run_methods(laplacian, trivial[i], more, tuple(others)))
-    return pairs, trivial
+    every = torch.arange(images, device=features.device)
+    first, *_ = choose_methods(tokens, neighbors, count, features.device, solver)
+    if neighbors is not None and first == "sparse_native":
+        graphs = neighbor_graphs(features, neighbors)
+        pairs, trivial = sparse_eigenpairs(graphs, more, count)
+        solved = every[pairs.residuals.isfinite().all(-1)]
+        pairs = Eigenpairs(*(part[solved] for part in pairs))
+        return _Solution(solved, pairs, trivial[solved], lambda image: _contracted(graphs.node_graph(image), count))
+
+    def complete(image: int):
+        if solver == "dense":
+            laplacian, trivial = normalized_laplacian(affinity(features[image, None], neighbors))
+            pairs = smallest_eigenpairs(laplacian, trivial, tokens - 1, "dense")
+            return group_eigenspaces(pairs.values[0].cpu(), pairs.vectors[0].cpu(), count), trivial[0].cpu()
+        return _contracted(node_graph(features[image].cpu(), neighbors), count)
+
+    solved = every
+    if solver != "dense" and features.device.type == "cpu":
+        equal = [has_equal_tokens(*image) for image in zip(features, content, strict=True)]
+        solved = every[~torch.tensor(equal)]
+    laplacian, trivial = normalized_laplacian(affinity(features[solved], neighbors))
+    return _Solution(solved, smallest_eigenpairs(laplacian, trivial, more, solver), trivial, complete)
+
+
+def _contracted(graph: NodeGraph, count: int) -> tuple[list[Eigenspace], Tensor]:
+    contraction = contract(graph)
+    return contracted_eigenspaces(contraction, count), contraction.expand(contraction.trivial)
 
 
 def _check(features: Tensor, content: Tensor, grid: Grid, eigenvectors: int, neighbors: int | None) -> None:

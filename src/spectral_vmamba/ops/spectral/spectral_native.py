@@ -7,12 +7,14 @@ matrices. Threads share the images of a batch.
 from ctypes import byref, c_void_p
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from scipy.sparse import csr_array, identity
 from torch import Tensor
 
 from spectral_vmamba.ops.native import EigenOptions, GraphArrays, GraphOptions, SignOptions, call, load_native, pointer
+from spectral_vmamba.ops.spectral.contraction import NodeGraph
 from spectral_vmamba.ops.spectral.eigenpairs import CLUSTER, LARGEST_RESIDUAL, Eigenpairs
 from spectral_vmamba.ops.spectral.graph import SAME, TIE, WEAKEST_EDGE
 
@@ -40,14 +42,19 @@ class SparseGraphs(NamedTuple):
     def tokens(self) -> int:
         return self.owner.shape[1]
 
+    def node_graph(self, image: int) -> NodeGraph:
+        nodes, offsets = int(self.nodes[image]), self.offsets[image].numpy()
+        rows = np.repeat(np.arange(nodes), np.diff(offsets[: nodes + 1]))
+        columns, weights = (part[offsets[0] : offsets[-1]].numpy() for part in (self.columns, self.weights))
+        return NodeGraph(self.owner[image].numpy(), self.sizes[image, :nodes].numpy(), rows, columns, weights)
+
     def affinity(self, image: int) -> csr_array:
         """The weights between the tokens of one image, as a scipy matrix."""
-        nodes, offsets = int(self.nodes[image]), self.offsets[image].numpy()
-        entries = slice(offsets[0], offsets[-1])
-        parts = (self.weights.numpy()[entries], self.columns.numpy()[entries], offsets[: nodes + 1] - offsets[0])
-        between = csr_array(parts, shape=(nodes, nodes)) + identity(nodes, format="csr")
-        owner = self.owner[image].numpy()
-        return csr_array(between[owner][:, owner] - identity(self.tokens, format="csr"))
+        graph = self.node_graph(image)
+        nodes = len(graph.sizes)
+        between = csr_array((graph.weights, (graph.rows, graph.columns)), shape=(nodes, nodes))
+        between = between + identity(nodes, format="csr")
+        return csr_array(between[graph.owner][:, graph.owner] - identity(self.tokens, format="csr"))
 
 
 def largest_native_count() -> int:
