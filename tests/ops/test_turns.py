@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from spectral_vmamba.ops.turns import inscribed_disk, mask_outside_disk, rotate, rotate_pixels, turn
+from spectral_vmamba.ops.turns import FILLS, Rotation, inscribed_disk, mask_outside_disk, rotate, rotate_pixels, turn
 
 CPU = torch.device("cpu")
 
@@ -75,3 +75,18 @@ def test_masking_outside_the_disk():
     assert torch.equal(masked[0, 0] > 0, inscribed_disk(64, 64, CPU))
     assert float(masked.mean()) == pytest.approx(torch.pi / 4, abs=0.003)  # measured: 0.0009
     assert mask_outside_disk(torch.full((1, 1, 8, 8), torch.nan))[0, 0, 0, 0] == 0
+
+
+@pytest.mark.parametrize("disk_only", [False, True])
+def test_the_simplest_rotation_has_the_same_pixels(disk_only):
+    """Of the disk, for a network that sees only the disk; and rotations with other pixels stay apart."""
+    pixels = torch.randint(0, 256, (1, 3, 12, 12), dtype=torch.uint8)
+    see = mask_outside_disk if disk_only else torch.Tensor.contiguous
+    views = {
+        Rotation(angle, fill): see(rotate_pixels(pixels, angle, fill)) for angle in (0.0, 30.0, 90.0) for fill in FILLS
+    }
+    for rotation, view in views.items():
+        assert torch.equal(view, views[rotation.simplify(disk_only)])
+    distinct = {rotation.simplify(disk_only) for rotation in views}
+    assert len(distinct) == (4 if disk_only else 7)
+    assert len({views[rotation].numpy().tobytes() for rotation in distinct}) == len(distinct)

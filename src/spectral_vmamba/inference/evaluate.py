@@ -90,7 +90,7 @@ def evaluate_all(
     setting of the training run. `cache_folder` defaults to that of the run, then to the user's cache folder. `workers`
     processes fill the cache (default: one per core) or read the images (default: none).
     """
-    fills = [fill] if isinstance(fill, str) else list(fill)
+    fills: Sequence[Fill] = (fill,) if isinstance(fill, str) else fill
     angles = sweep_angles(rotations) if rotations is not None else []
     evaluations: dict[int, Evaluation] = {}
     for group in _group(classifiers, data, split):

@@ -50,7 +50,6 @@ def _to_dict(evaluation: Evaluation) -> dict[str, Any]:
         "sweeps": [asdict(sweep) for sweep in evaluation.sweeps],
         "mistakes": [asdict(each) for each in evaluation.mistakes],
         "unreadable": [asdict(error) for error in evaluation.unreadable],
-        "seconds": round(evaluation.seconds, 1),
     }
 
 

@@ -36,5 +36,7 @@ def explain_calibration(evaluation: Evaluation) -> str:
     text += f" It was trained with label smoothing {smoothing:g}: the target of the true class is {target:.3g}, not 1. "
     explained = 100 * (1 - target)
     if points > explained + 100 * _MATCHING:
-        return text + f"This explains {explained:.1f} points; the rest is uncertainty, as after a short training."
+        return (
+            text + f"This explains {explained:.1f} points; the rest is uncertainty, for example after a short training."
+        )
     return text + "This keeps the confidence below 1 where every prediction is correct; the classes are not affected."

@@ -106,7 +106,7 @@ class _Meter:
 
     def __init__(self, predictor: Predictor, plan: SweepPlan):
         self.predictor, self.plan = predictor, plan
-        self.counters = {fill: SweepCounter(predictor.name, fill) for fill in plan.fills}
+        self.counters: dict[Fill, SweepCounter] = {fill: SweepCounter(predictor.name, fill) for fill in plan.fills}
         self.indices: list[int] = []
         self.logits: list[Tensor] = []
         self.labels: list[Tensor] = []

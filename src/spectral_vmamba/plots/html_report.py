@@ -16,13 +16,14 @@ body { font: 16px/1.5 system-ui, sans-serif; max-width: 66rem; margin: 2rem auto
 h1 { line-height: 1.2; overflow-wrap: anywhere; } h2 { margin-top: 2.5rem; } p { overflow-wrap: anywhere; }
 img { max-width: 100%; height: auto; }
 table { border-collapse: collapse; margin: 1rem 0; } th, td { padding: .3rem .7rem; border-bottom: 1px solid #ddd; }
-th { text-align: left; vertical-align: bottom; } td { text-align: right; }
-td:first-child { text-align: left; overflow-wrap: anywhere; min-width: 9rem; }
+th, td { text-align: right; } th { vertical-align: bottom; }
+th:first-child, td:first-child { text-align: left; overflow-wrap: anywhere; min-width: 9rem; }
 pre { background: #f5f5f5; padding: .8rem; overflow-x: auto; } .note { color: #666; }
 .warning { background: #fff6dd; border-left: 4px solid #e0a100; padding: .6rem .9rem; }
 .scroll { max-height: 40rem; overflow: auto; }
 .matrix { font-size: 13px; } .matrix th, .matrix td { border: 1px solid #eee; padding: .2rem .45rem; }
 .matrix td { text-align: center; min-width: 1.6rem !important; } .matrix th { font-weight: normal; }
+.matrix tbody th { min-width: 0; }
 .matrix thead th { writing-mode: vertical-rl; transform: rotate(180deg); text-align: left; max-height: 12rem; }
 .gallery { display: grid; grid-template-columns: repeat(auto-fill, minmax(9rem, 1fr)); gap: 1rem; }
 .gallery figure { margin: 0; font-size: 13px; line-height: 1.35; overflow-wrap: anywhere; }

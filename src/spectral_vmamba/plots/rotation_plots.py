@@ -48,11 +48,12 @@ def plot_polar(sweeps: Sequence[Sweep], title: str = "Accuracy by rotation angle
     axis: Axes = figure.add_subplot(projection="polar")
     bottom = lower_limit(min((point.accuracy for sweep in sweeps for point in sweep.points), default=0.0))
     for i, (sweep, label) in enumerate(merge_equal(sweeps)):
-        points = [*sweep.points, sweep.points[0]]
-        radians = np.deg2rad([point.angle for point in points])
-        style = {**_STYLES[i % len(_STYLES)], "marker": ""}
-        axis.plot(radians, [100 * point.accuracy for point in points], label=label, **style)
-        axis.fill(radians, [100 * point.accuracy for point in points], alpha=0.08)
+        measured = [*(point.angle for point in sweep.points), 360.0]
+        values = [100 * point.accuracy for point in [*sweep.points, sweep.points[0]]]
+        angles = np.union1d(measured, np.arange(0, 360, 3))  # equal values make an arc, not a chord
+        radii = np.interp(angles, measured, values)
+        axis.plot(np.deg2rad(angles), radii, label=label, **{**_STYLES[i % len(_STYLES)], "marker": ""})
+        axis.fill(np.deg2rad(angles), radii, alpha=0.08)
     axis.set_ylim(bottom, 100)
     axis.set_rlabel_position(22.5)  # pyright: ignore[reportAttributeAccessIssue]
     axis.set_title(f"{title}, center: {bottom:g} %", fontsize=12, parse_math=False)
