@@ -3,11 +3,12 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: help demo test test-slow fix bench clean
+.PHONY: help demo test test-full test-slow fix bench clean
 
 help:
 	@echo "make demo       set up, train two small networks, rotate their images, and write demo/report.html"
 	@echo "make test       set up and run the tests"
+	@echo "make test-full  install the libraries that the models work with, and run the tests against them"
 	@echo "make test-slow  run the tests that take minutes each"
 	@echo "make bench      compare speed and memory with other implementations (numbers and plots in benchmarks/results/)"
 	@echo "make fix        format, lint, check types and imports"
@@ -26,6 +27,11 @@ demo: $(INSTALLED)
 # not at the end then.
 test: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+
+# Tests with segmentation-models-pytorch, transformers and captum, and tests that take longer than those of `make test`.
+test-full: $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[integrations]"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile -m full
 
 test-slow: $(INSTALLED)
 	$(BIN)/python -m pytest -m slow
