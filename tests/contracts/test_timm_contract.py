@@ -55,19 +55,21 @@ def test_registered_with_a_configuration(name):
 
 @every_model
 def test_feature_maps(name):
+    """Of the layers; `test_pyramid.py` has the maps before and after them."""
     depth, x = len(feature_layers(build(name))), example_images(name)
-    model = build(name, features_only=True, out_indices=tuple(range(depth))).eval()
+    only = {"features_only": True, **({} if is_isotropic(name) else {"pyramid": False})}
+    model = build(name, **only, out_indices=tuple(range(depth))).eval()
     maps = model(x)
     assert [m.shape[1] for m in maps] == model.feature_info.channels()
     for m, reduction in zip(maps, model.feature_info.reduction(), strict=True):
         assert m.shape[-2:] == (-(-x.shape[-1] // reduction),) * 2
     steps = set(model.feature_info.reduction())
     assert len(steps) == (1 if is_isotropic(name) else depth), "one size throughout, or a halving per stage"
-    chosen = build(name, features_only=True, out_indices=(0, 1)).eval()
+    chosen = build(name, **only, out_indices=(0, 1)).eval()
     assert len(feature_layers(chosen.model)) == 2, "later layers are pruned"
     for a, b in zip(chosen(x), maps, strict=False):
         assert torch.equal(a, b)
-    default = build(name, features_only=True).eval()(x)
+    default = build(name, **only).eval()(x)
     assert len(default) == (3 if is_isotropic(name) else depth), "timm's number for ViT, and for hierarchies"
     assert torch.equal(default[-1], maps[-1])
 
