@@ -93,7 +93,7 @@ def make_comparison_report(
             figures=[(figure, classifiers[i].label) for i, figure in enumerate(confusions.values())],
         ),
         Section(
-            "Visiting orders rotate with the image",
+            "Visiting orders of rotated images",
             [
                 "Each pair of rows shows a photograph, upright and rotated. Colors show when each patch is visited: "
                 "along each eigenvector of the similarity graph, and by the scans of VMamba. The canonical frame is "
