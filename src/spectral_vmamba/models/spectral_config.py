@@ -74,7 +74,9 @@ class SpectralConfig(HierarchyConfig):
     def from_keywords(cls, **keywords: Any) -> "SpectralConfig":
         """Build a configuration from timm's keywords. timm drops keywords that are None: the string "none" means
         None."""
-        values = {name: None if value == "none" else as_tuples(value) for name, value in keywords.items()}
+        values: dict[str, Any] = {
+            name: None if value == "none" else as_tuples(value) for name, value in keywords.items()
+        }
         return cls(**values)
 
     @property
