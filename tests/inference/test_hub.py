@@ -106,5 +106,5 @@ def test_a_predictor_brings_classes_and_preprocessing(model, tmp_path):
 
 
 def test_a_wrong_number_of_classes_is_refused(model, tmp_path):
-    with pytest.raises(ValueError, match="expected 7 classes.*got 2"):
+    with pytest.raises(ValueError, match=r"expected 7 classes.*got 2"):
         save_for_hub(model, tmp_path, ["a", "b"])
