@@ -1,8 +1,9 @@
-"""Use trained networks: load checkpoints, predict, evaluate, certify."""
+"""Use trained networks: load checkpoints, predict, evaluate, certify, save for the hub."""
 
 from spectral_vmamba.inference.certify import Certificate, certify
 from spectral_vmamba.inference.evaluate import evaluate, evaluate_all
 from spectral_vmamba.inference.evaluation import Evaluation
+from spectral_vmamba.inference.hub import save_for_hub
 from spectral_vmamba.inference.predictor import Prediction, Predictor, load, load_timm
 
 __all__ = [
@@ -15,4 +16,5 @@ __all__ = [
     "evaluate_all",
     "load",
     "load_timm",
+    "save_for_hub",
 ]

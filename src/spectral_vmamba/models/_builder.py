@@ -10,7 +10,13 @@ from timm.models import build_model_with_cfg, generate_default_cfgs, get_pretrai
 from spectral_vmamba.models.classifier import Classifier
 from spectral_vmamba.models.conversion import convert_pretrained
 from spectral_vmamba.models.network_config import HierarchyConfig, NetworkConfig
-from spectral_vmamba.models.recorded_options import CFG_KEY, read_options, record_options, warn_of_other_options
+from spectral_vmamba.models.recorded_options import (
+    CFG_KEY,
+    read_options,
+    record_options,
+    warn_of_other_options,
+    warn_of_unknown_options,
+)
 
 
 @dataclass(frozen=True)
@@ -54,6 +60,7 @@ class Family:
         Options that are recorded in `pretrained_cfg` (see `recorded_options`) apply unless `kwargs` has others.
         """
         pretrained_cfg, recorded = read_options(pretrained_cfg, self.network.config_class)
+        given = {**recorded, **kwargs}
         options = {**self.architectures[name], **recorded}
         if kwargs.get("features_only"):
             options |= self.config(name, **{**options, **kwargs}).features_only_options
@@ -62,8 +69,9 @@ class Family:
         _check_out_indices(name, config, kwargs.get("out_indices"))
         if pretrained:
             warn_of_other_options(name, recorded, config)
+            warn_of_unknown_options(name, pretrained_cfg, given, config)
         entries = self._cfg_entries(name, config, pretrained_cfg if isinstance(pretrained_cfg, dict) else {})
-        model = build_model_with_cfg(
+        model: Any = build_model_with_cfg(
             self.network,
             name,
             pretrained,
