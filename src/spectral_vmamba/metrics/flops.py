@@ -19,8 +19,9 @@ class ModelCost:
     """Parameters and operations of a model at one input size.
 
     `gflops` counts all layers as they run: every direction, every pass of the stem. STS is not counted.
-    `gflops_authors` follows the rules of the model's authors (see `author_rules`). Both count multiply-adds of convolutions and matrix products, 5 per
-    normalized element, 4 per bilinearly interpolated element and 9·l·d·n + l·d per scanned path.
+    `gflops_authors` follows the rules of the model's authors (see `author_rules`). Both count multiply-adds of
+    convolutions and matrix products, 5 per normalized element, 4 per bilinearly interpolated element and 9·l·d·n + l·d
+    per scanned path.
     """
 
     name: str
