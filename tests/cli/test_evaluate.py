@@ -40,7 +40,7 @@ def test_unreadable_images_are_skipped_and_named(run_folder, digit_folders, tmp_
     (tmp_path / "digit 1" / "bad.png").write_bytes(b"not an image")
     assert main(["evaluate", str(run_folder), "--weights", "best", "--data", str(tmp_path)]) == 0
     out = capsys.readouterr().out
-    assert "1 unreadable images were skipped" in out
+    assert "1 unreadable image was skipped" in out
     assert "bad.png" in out
 
 

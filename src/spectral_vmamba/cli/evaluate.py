@@ -18,6 +18,7 @@ from spectral_vmamba.metrics.rotation import Sweep
 from spectral_vmamba.ops.turns import FILLS
 from spectral_vmamba.utils.extras import require
 from spectral_vmamba.utils.progress import progress_bars
+from spectral_vmamba.utils.wording import plural
 
 if TYPE_CHECKING:
     from spectral_vmamba.inference import Evaluation, Predictor
@@ -74,7 +75,7 @@ def parser() -> CommandParser:
         default=None,
         help="processes that read images (default: 0) or fill the cache (default: one per core)",
     )
-    parser.add_argument("--device", type=str, default="cpu", help="device to run on: cpu, cuda, …")
+    parser.add_argument("--device")
     parser.add_argument(
         "--cache",
         type=bool,
@@ -96,8 +97,6 @@ def run(config: Namespace) -> int:
 
     if not config.runs and not config.model:
         raise ValueError("expected at least one run or checkpoint, or --model")
-    if config.batch_size < 1:
-        raise ValueError(f"expected --batch-size of at least 1, got {config.batch_size}")
     start, console = time.monotonic(), table_console()
     if config.output:  # fail before the work, not after it
         Path(config.output).mkdir(parents=True, exist_ok=True)
@@ -174,7 +173,8 @@ def _print(evaluations: Sequence["Evaluation"], console: Console) -> None:
         print_line(console, explain_calibration(each))
         if each.unreadable:
             names = summarize_unreadable(each.unreadable)
-            print_line(console, f"{len(each.unreadable):,} unreadable images were skipped: {names}")
+            skipped = plural(len(each.unreadable), "unreadable image was", "unreadable images were")
+            print_line(console, f"{skipped} skipped: {names}")
     sweeps = [sweep for each in evaluations for sweep in each.sweeps]
     if sweeps:
         _print_sweeps(sweeps, console)

@@ -26,6 +26,7 @@ from spectral_vmamba.metrics.classification import measure_scores
 from spectral_vmamba.metrics.rotation import sweep_angles
 from spectral_vmamba.ops.turns import Fill
 from spectral_vmamba.utils.progress import Progress, no_progress
+from spectral_vmamba.utils.wording import at_least
 
 BATCH_SIZE = 64
 SELECTED_THE_EPOCH = "these images selected the best epoch"
@@ -42,7 +43,7 @@ def evaluate(
     split: Part | None = None,
     batch_size: int = BATCH_SIZE,
     workers: int | None = None,
-    device: str = "cpu",
+    device: str = "auto",
     progress: Progress = no_progress,
     note: Callable[[str], None] = lambda text: None,
 ) -> Evaluation:
@@ -90,6 +91,7 @@ def evaluate_all(
     setting of the training run. `cache_folder` defaults to that of the run, then to the user's cache folder. `workers`
     processes fill the cache (default: one per core) or read the images (default: none).
     """
+    at_least(1, batch_size=batch_size)
     fills: Sequence[Fill] = (fill,) if isinstance(fill, str) else fill
     angles = sweep_angles(rotations) if rotations is not None else []
     evaluations: dict[int, Evaluation] = {}
