@@ -256,14 +256,12 @@ def _format_percentages(values: Sequence[float]) -> str:
     return ", ".join(f"{100 * value:.2f}" for value in values) + " %"
 
 
-def parse_options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def option_parser(description: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", help="images, as in `spectral-vmamba train --data`")
     parser.add_argument("--output", default="benchmarks/results/transfer", help="folder for runs and results")
     parser.add_argument("--cache", default="benchmarks/results/cache", help="folder of the feature cache")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
-    parser.add_argument("--variants", nargs="+", choices=[*VARIANTS, *BASELINES], default=DEFAULT_VARIANTS)
-    parser.add_argument("--protocols", nargs="+", choices=["upright", "turned"], default=["upright", "turned"])
     parser.add_argument(
         "--fill", nargs="+", choices=FILLS, default=["black"], help="corners of rotated images; a disk has no corners"
     )
@@ -272,11 +270,11 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--epochs", type=int, default=12)
     parser.add_argument("--workers", type=int, default=2, help="processes that fill the cache")
     parser.add_argument("--model-options", default="{}", help="model keywords of all variants, as JSON")
-    return parser.parse_args()
+    return parser
 
 
-def main() -> None:
-    options, console = parse_options(), Console()
+def run(options: argparse.Namespace, networks: Sequence[tuple[str, str]], console: Console) -> list[Result]:
+    """Train and evaluate every (variant, protocol) with every seed, except those that are finished."""
     folder = Path(options.output)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "results.json"
@@ -284,8 +282,7 @@ def main() -> None:
     finished = {(result.variant, result.protocol, result.seed) for result in results}
     runs = [
         (variant, protocol, seed)
-        for protocol in options.protocols
-        for variant in options.variants
+        for variant, protocol in networks
         for seed in (options.seeds if variant in VARIANTS else options.seeds[:1])  # regression has no randomness
     ]
     for variant, protocol, seed in runs:
@@ -307,6 +304,16 @@ def main() -> None:
         path.write_text(json.dumps(report, indent=1))
         (folder / "results.md").write_text(format_markdown(results))
         console.print(format_markdown(added), highlight=False, soft_wrap=True)
+    return results
+
+
+def main() -> None:
+    parser = option_parser(__doc__ or "")
+    parser.add_argument("--variants", nargs="+", choices=[*VARIANTS, *BASELINES], default=DEFAULT_VARIANTS)
+    parser.add_argument("--protocols", nargs="+", choices=["upright", "turned"], default=["upright", "turned"])
+    options = parser.parse_args()
+    networks = [(variant, protocol) for protocol in options.protocols for variant in options.variants]
+    run(options, networks, Console())
 
 
 if __name__ == "__main__":
