@@ -1,7 +1,7 @@
 """Base classes of the architecture configurations."""
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from spectral_vmamba.layers.directional import GridSize
 from spectral_vmamba.ops.selective_scan import Backend
@@ -18,7 +18,7 @@ class NetworkConfig:
     canonical_frame: bool = field(default=False, kw_only=True)
 
     @classmethod
-    def from_keywords(cls, **keywords: Any) -> Self:
+    def from_keywords(cls, **keywords: Any) -> "NetworkConfig":
         """Build a configuration from the keywords that timm passes on. timm drops keywords that are None: the string
         "none" means None. Lists, as JSON has them, become tuples."""
         values: dict[str, Any] = {
