@@ -11,7 +11,7 @@ from spectral_vmamba.ops.traversal import Traversal
 
 if TYPE_CHECKING:
     from spectral_vmamba.data.transforms import Augmentation
-    from spectral_vmamba.inference import certify, evaluate, load, load_timm
+    from spectral_vmamba.inference import certify, evaluate, load, load_timm, save_for_hub
     from spectral_vmamba.metrics.environment import Environment
     from spectral_vmamba.metrics.rotation import rotation_gap
     from spectral_vmamba.retrieval import EmbedConfig, embed, search
@@ -31,6 +31,7 @@ _LAZY = {
     "load_timm": "inference",
     "recipe": "training",
     "rotation_gap": "metrics.rotation",
+    "save_for_hub": "inference",
     "search": "retrieval",
 }
 
@@ -77,6 +78,7 @@ __all__ = [
     "load_timm",
     "recipe",
     "rotation_gap",
+    "save_for_hub",
     "search",
     "selective_scan",
     "spectral_traversal",

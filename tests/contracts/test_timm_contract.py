@@ -140,6 +140,31 @@ def test_features_then_head_is_forward(name):
     assert pooled.shape == (2, model.num_features) == (2, model.head_hidden_size)
 
 
+@pytest.mark.parametrize("pool", ["avg", "max"])
+@pytest.mark.parametrize("size", [(32, 32), (25, 41)], ids=str)
+def test_maps_of_a_disk_are_pooled_over_its_tokens(pool, size):
+    model = build("spectral_vmamba_nano", domain="disk", widths=(16,), depths=(1,), global_pool=pool).eval()
+    model.norm.bias.data.fill_(-3.0)  # so that zeros would win every maximum
+    x = torch.randn(3, 3, *size)
+    maps = model.forward_features(x)
+    tokens = model.forward_tokens(x).x.shape[1]
+    occupied = maps.abs().amax(1) > 0
+    assert (occupied.flatten(1).sum(1) == tokens).all()
+    assert tokens < maps[0, 0].numel(), "some cells are outside"
+    # Measured: 4e-7. The canonical frame sums in another order.
+    assert_relatively_close(model.forward_head(maps), model(x), 4e-6)
+    model.reset_classifier(5, "")
+    dense = model(x)
+    assert dense.shape == (3, 5, *maps.shape[-2:])
+    assert torch.equal(dense.abs().amax(1) > 0, occupied)
+    assert torch.equal(model.forward_head(maps), dense)
+
+
+def test_head_names_the_shape_that_it_expects():
+    with pytest.raises(ValueError, match=r"expected feature maps \(b, c, h, w\).*got \(2, 4, 192\)"):
+        build("spectral_vmamba_nano").forward_head(torch.zeros(2, 4, 192))
+
+
 @every_model
 def test_classifier_can_be_replaced(name):
     model = build(name).eval()

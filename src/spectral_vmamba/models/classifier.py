@@ -23,6 +23,7 @@ class Classifier(nn.Module):
 
     config_class: type[NetworkConfig]
     config: Any  # an instance of `config_class`
+    pretrained_cfg: dict[str, Any]  # set by timm
     num_features: int
     pools: tuple[str, ...] = ("avg", "max", "")  # valid values of `global_pool`; the first is the default
     no_decay_suffixes: tuple[str, ...] = ()  # parameters without weight decay, besides those of the scans
@@ -73,14 +74,14 @@ class Classifier(nn.Module):
         """
         return state
 
-    def forward_head(self, x: Float[Tensor, "b l c"], pre_logits: bool = False) -> Tensor:
-        """Pool the tokens and classify them, or return the pooled features if `pre_logits`."""
-        x = self.head_drop(self.pool(x))
+    def forward_head(self, features: Any, pre_logits: bool = False) -> Tensor:
+        """Pool what `forward_features` returned and classify it, or return the pooled features if `pre_logits`."""
+        x = self.head_drop(self.pool(features))
         return x if pre_logits else self.head(x)
 
-    def pool(self, x: Float[Tensor, "b l c"]) -> Tensor:
-        """Pool over the tokens according to `global_pool`."""
-        return pool_tokens(x, self.global_pool)
+    def pool(self, features: Any) -> Tensor:
+        """Pool over the tokens of `features` according to `global_pool`."""
+        raise NotImplementedError
 
     def get_classifier(self) -> nn.Module:
         return self.head
@@ -117,12 +118,10 @@ def init_linear(module: nn.Module) -> None:
 
 
 def pool_tokens(x: Float[Tensor, "b l c"], how: str, counted: Bool[Tensor, "b l 1"] | None = None) -> Tensor:
-    """Return the mean ("avg") or maximum ("max") over the tokens, or the tokens themselves ("").
+    """Return the mean ("avg") or maximum ("max") over the tokens.
 
     Tokens that are not `counted`, which must be zero, are left out.
     """
     if how == "avg":
         return x.mean(1) if counted is None else x.sum(1) / counted.sum(1)
-    if how == "max":
-        return (x if counted is None else x.masked_fill(~counted, -torch.inf)).amax(1)
-    return x
+    return (x if counted is None else x.masked_fill(~counted, -torch.inf)).amax(1)

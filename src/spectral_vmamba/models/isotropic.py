@@ -15,7 +15,7 @@ from torch.utils.checkpoint import checkpoint
 from spectral_vmamba.layers.directional import DirectionalMixer, GridSize
 from spectral_vmamba.layers.rope import apply_rotary_embedding
 from spectral_vmamba.layers.stems import padding_for
-from spectral_vmamba.models.classifier import Classifier
+from spectral_vmamba.models.classifier import Classifier, pool_tokens
 from spectral_vmamba.models.conversion import Rule, rename_keys, reshape_tensors
 from spectral_vmamba.models.framing import enter_frame
 from spectral_vmamba.models.input_checks import check_images
@@ -160,12 +160,12 @@ class IsotropicBackbone(Classifier):
         """
         return self._normalize(self._run_blocks(images)[0])
 
-    def pool(self, x: Float[Tensor, "b s c"]) -> Tensor:
+    def pool(self, features: Float[Tensor, "b s c"]) -> Tensor:
         """Pool over the patches, or return the class token, according to `global_pool`."""
         if not self.global_pool:
-            return x
-        class_token, patches = split_class_token(x, self.has_class_token)
-        return class_token[:, 0] if self.global_pool == "token" else super().pool(patches)
+            return features
+        class_token, patches = split_class_token(features, self.has_class_token)
+        return class_token[:, 0] if self.global_pool == "token" else pool_tokens(patches, self.global_pool)
 
     def tokenize(self, images: Float[Tensor, "b rgb H W"]) -> PatchSequence:
         """Return the sequence that enters the first block."""

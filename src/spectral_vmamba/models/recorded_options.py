@@ -41,8 +41,21 @@ def read_options(pretrained_cfg: Any, config_class: type[NetworkConfig]) -> tupl
     return remaining, dict(recorded)
 
 
+def warn_of_unknown_options(name: str, pretrained_cfg: Any, keywords: Mapping[str, Any], config: NetworkConfig) -> None:
+    """Warn if weights come from a folder or the hub, and neither the folder nor the caller states any option."""
+    comes_from_a_folder = isinstance(pretrained_cfg, dict) and pretrained_cfg.get("source") in ("local-dir", "hf-hub")
+    stated = keywords.keys() & {field.name for field in fields(config)} - set(_OF_THE_MACHINE)
+    if comes_from_a_folder and not stated:
+        warnings.warn(
+            f"the folder of these weights does not record the options of {name}, so the network has the default ones; "
+            f"pass the options that it was trained with, and save it with spectral_vmamba.save_for_hub",
+            UserWarning,
+            stacklevel=2,
+        )
+
+
 def warn_of_other_options(name: str, recorded: Mapping[str, Any], config: NetworkConfig) -> None:
-    """Warn if pretrained weights are loaded into a network with other options than the recorded ones."""
+    """Warn if the network that loads pretrained weights has other options than the recorded ones."""
     chosen = record_options(config)
     differences = [
         f"{option}={chosen[option]!r} (saved with {value!r})"
