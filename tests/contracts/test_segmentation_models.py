@@ -49,7 +49,7 @@ def test_trains_with_every_decoder(name, decoder):
 
 
 @every_pair
-@pytest.mark.parametrize("name", filter(three_stages, HIERARCHIES))
+@pytest.mark.parametrize("name", list(filter(three_stages, HIERARCHIES)))
 def test_three_stages_need_the_pyramid_or_a_smaller_depth(name, decoder):
     with pytest.raises(ValueError, match=re.escape(f"{name} has 3 feature maps")) as error:
         segment(decoder, name)

@@ -60,16 +60,15 @@ class Family:
         Options that are recorded in `pretrained_cfg` (see `recorded_options`) apply unless `kwargs` has others.
         """
         pretrained_cfg, recorded = read_options(pretrained_cfg, self.network.config_class)
-        given = {**recorded, **kwargs}
-        options = {**self.architectures[name], **recorded}
+        options = {**recorded, **kwargs}
         if kwargs.get("features_only"):
-            options |= self.config(name, **{**options, **kwargs}).features_only_options
-        kwargs = {**options, **kwargs}
-        config = self.config(name, **kwargs)
+            options = {**recorded, **self.config(name, **options).features_only_options, **kwargs}
+        config = self.config(name, **options)
         _check_out_indices(name, config, kwargs.get("out_indices"))
         if pretrained:
             warn_of_other_options(name, recorded, config)
-            warn_of_unknown_options(name, pretrained_cfg, given, config)
+            warn_of_unknown_options(name, pretrained_cfg, {**recorded, **kwargs}, config)
+        kwargs = {**self.architectures[name], **options}
         entries = self._cfg_entries(name, config, pretrained_cfg if isinstance(pretrained_cfg, dict) else {})
         model: Any = build_model_with_cfg(
             self.network,
