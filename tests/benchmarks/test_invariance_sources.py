@@ -13,6 +13,7 @@ needs_stem = pytest.mark.skipif(
 
 
 @needs_stem
+@pytest.mark.full
 def test_each_part_has_its_effect(tmp_path, capsys):
     networks = ["RFN + STS", "RFN + cross-scan", "canonical frame, cross-scan without RFN"]
     arguments = ["--images", "3", "--size", "64", "--seeds", "1", "--networks", *networks, "--output", str(tmp_path)]

@@ -26,6 +26,7 @@ def pack(tmp_path):
     return path
 
 
+@pytest.mark.full
 def test_the_whole_network_needs_no_other_run(pack, tmp_path, monkeypatch):
     options = ["--variants", transfer.WHOLE, "--step", "90", "--size", "64", "--workers", "0"]
     monkeypatch.setattr(sys, "argv", ["transfer.py", str(pack), "--output", str(tmp_path / "out"), *options])

@@ -102,8 +102,9 @@ def test_a_frame_that_leaves_some_images_unturned_fails(framed_run, monkeypatch)
 
 
 def test_a_broken_rfn_fails_only_without_the_frame(run, monkeypatch):
-    def without_half_turns(self, images):
-        return torch.stack([turn(self._features(turn(images, quarters)), -quarters) for quarters in (0, 1)]).amax(0)
+    def without_half_turns(self, images, stem):
+        views = [[turn(maps, -q) for maps in self._features(turn(images, q), stem)] for q in (0, 1)]
+        return [torch.maximum(*level) for level in zip(*views, strict=True)]
 
     monkeypatch.setattr(RotationalFeatureNormalizer, "_over_quarter_turns", without_half_turns)
     results = verdicts(certify(run.folder, limit=20))

@@ -108,7 +108,7 @@ def seconds(maps):
     return min(once() for _ in range(5))
 
 
-@pytest.mark.parametrize("side", [14, 28])
+@pytest.mark.parametrize("side", [14, 28, *(pytest.param(side, marks=pytest.mark.full) for side in (32, 48))])
 def test_blank_images_take_no_longer_than_three_times_a_photograph(kernels, side):
     photograph = seconds(smooth_maps(1, side, side, 48))
     slow = {kind: seconds(maps) / photograph for kind, maps in degenerate_maps(side, 48).items()}

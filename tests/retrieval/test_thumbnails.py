@@ -15,7 +15,7 @@ def test_thumbnails_of_the_query_and_of_its_hits(photos, embeddings):
     (row,) = make_thumbnails(index, [(query, [replace(hits[0], file="no/such $file$.png"), *hits[1:]])])
     assert [thumbnail.image is None for thumbnail in row] == [False, True] + [False] * 9
     assert (row[0].title, row[0].name) == ("query", query.name)
-    assert row[2].title == f"2: {hits[1].similarity:.3f} {hits[1].label}"
+    assert (row[2].title, row[2].label) == (f"2: {hits[1].similarity:.3f}", hits[1].label)
     assert row[2].name == hits[1].file
     assert row[2].image.shape == (128, 128, 3)
 

@@ -57,7 +57,7 @@ def certify(
     random sample of that many images is checked.
 
     >>> from spectral_vmamba import certify
-    >>> certify("runs/digits").holds
+    >>> certify("runs/digits", limit=20).holds
     True
     """
     _check_options(levels, angles, fill, limit)

@@ -94,7 +94,12 @@ def write_large_pack(path, save, layout, megabytes):
 
 
 @pytest.mark.parametrize(
-    ("save", "layout", "megabytes"), [("stored", "files", 200), ("stored", "pixels", 200), ("compressed", "pixels", 80)]
+    ("save", "layout", "megabytes"),
+    [
+        ("stored", "files", 200),
+        pytest.param("stored", "pixels", 200, marks=pytest.mark.full),
+        ("compressed", "pixels", 80),
+    ],
 )
 def test_opening_a_pack_takes_little_memory(tmp_path, save, layout, megabytes):
     write_large_pack(tmp_path / "pack.npz", save, layout, megabytes)
