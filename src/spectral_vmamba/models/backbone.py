@@ -81,8 +81,12 @@ class Backbone(Classifier):
         # feature maps of the stem, of the stages, and pooled ones: see `HierarchyConfig.pyramid`
         self.finer_maps, self.coarser_maps = len(config.finer_strides), len(config.coarser_strides)
         channels = (*self.tokenizer.finer_channels, *widths, *widths[-1:] * self.coarser_maps)
-        stages = [f"stages.{i}" for i in range(len(widths))]
-        modules = (*["tokenizer"] * self.finer_maps, *stages, *stages[-1:] * self.coarser_maps)
+        # Names of modules for stages; other maps have no module of their own, and get names that differ.
+        modules = (
+            *(f"tokenizer.stride_{stride}" for stride in config.finer_strides),
+            *(f"stages.{i}" for i in range(len(widths))),
+            *(f"pooled.stride_{stride}" for stride in config.coarser_strides),
+        )
         self.feature_info = [
             {"num_chs": width, "reduction": stride, "module": module}
             for width, stride, module in zip(channels, config.strides, modules, strict=True)
