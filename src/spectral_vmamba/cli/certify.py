@@ -53,7 +53,7 @@ def parser() -> CommandParser:
     )
     parser.add_argument("--batch-size", type=int, default=64, help="images per batch")
     parser.add_argument("--workers", type=int, default=0, help="processes that read images")
-    parser.add_argument("--device", type=str, default="cpu", help="device to run on: cpu, cuda, …")
+    parser.add_argument("--device")
     parser.add_argument("--output", type=str | None, default=None, help="folder for certificate.json and .html")
     return parser
 

@@ -181,21 +181,11 @@ def _print(evaluations: Sequence["Evaluation"], console: Console) -> None:
 
 
 def _print_sweeps(sweeps: Sequence[Sweep], console: Console) -> None:
-    table = folding_table(
-        "rotated", "corners", "at 0°", "at 90/180/270°", "flips", "mean", "worst angle", "least agreement"
-    )
+    from spectral_vmamba.inference.evaluation_text import SWEEP_HEADINGS, sweep_cells
+
+    table = folding_table("rotated", *SWEEP_HEADINGS)
     for sweep in sweeps:
-        worst = sweep.worst
-        table.add_row(
-            sweep.name,
-            sweep.fill,
-            f"{sweep.upright.accuracy:.2%}",
-            " ".join(f"{point.accuracy:.2%}" for point in sweep.quarters),
-            "/".join(str(point.flips) for point in sweep.quarters),
-            f"{sweep.mean_accuracy:.2%}",
-            f"{worst.accuracy:.2%} at {worst.angle:g}°",
-            f"{min(point.agreement for point in sweep.points):.2%}",
-        )
+        table.add_row(sweep.name, *sweep_cells(sweep))
     print_table(table, console)
     print_line(
         console,

@@ -1,7 +1,9 @@
-"""Sentences about an evaluation, for the terminal and the report."""
+"""Sentences and table rows of an evaluation, for the terminal and the report."""
 
 from spectral_vmamba.inference.evaluation import Evaluation
+from spectral_vmamba.metrics.rotation import Sweep
 
+SWEEP_HEADINGS = ("corners", "at 0°", "at 90/180/270°", "flips", "mean", "worst angle", "least agreement")
 _MATCHING = 0.02  # confidence and accuracy that differ by less are called equal
 
 
@@ -40,3 +42,16 @@ def explain_calibration(evaluation: Evaluation) -> str:
             text + f"This explains {explained:.1f} points; the rest is uncertainty, for example after a short training."
         )
     return text + "This keeps the confidence below 1 where every prediction is correct; the classes are not affected."
+
+
+def sweep_cells(sweep: Sweep) -> list[str]:
+    """The row of a sweep below `SWEEP_HEADINGS`."""
+    return [
+        sweep.fill,
+        f"{sweep.upright.accuracy:.2%}",
+        " ".join(f"{point.accuracy:.2%}" for point in sweep.quarters),
+        "/".join(str(point.flips) for point in sweep.quarters),
+        f"{sweep.mean_accuracy:.2%}",
+        f"{sweep.worst.accuracy:.2%} at {sweep.worst.angle:g}°",
+        f"{min(point.agreement for point in sweep.points):.2%}",
+    ]

@@ -7,7 +7,12 @@ import numpy as np
 from PIL import Image
 
 from spectral_vmamba.inference.evaluation import SELECTION_NOTICE, Evaluation, ImagePrediction
-from spectral_vmamba.inference.evaluation_text import describe_worst_class, explain_calibration
+from spectral_vmamba.inference.evaluation_text import (
+    SWEEP_HEADINGS,
+    describe_worst_class,
+    explain_calibration,
+    sweep_cells,
+)
 from spectral_vmamba.metrics.environment import measure_environment
 from spectral_vmamba.plots.html_report import Matrix, Section, Tile, format_html
 from spectral_vmamba.plots.rotation_plots import plot_polar, plot_sweeps
@@ -65,20 +70,7 @@ def _rotations(evaluations: Sequence[Evaluation]) -> list[Section]:
     sweeps = [sweep for each in evaluations for sweep in each.sweeps]
     if not sweeps:
         return []
-    heading = ["", "corners", "at 0°", "at 90/180/270°", "flips", "mean", "worst angle", "least agreement"]
-    rows = [
-        [
-            sweep.name,
-            sweep.fill,
-            f"{sweep.upright.accuracy:.2%}",
-            " ".join(f"{point.accuracy:.2%}" for point in sweep.quarters),
-            "/".join(str(point.flips) for point in sweep.quarters),
-            f"{sweep.mean_accuracy:.2%}",
-            f"{sweep.worst.accuracy:.2%} at {sweep.worst.angle:g}°",
-            f"{min(point.agreement for point in sweep.points):.2%}",
-        ]
-        for sweep in sweeps
-    ]
+    heading, rows = ["", *SWEEP_HEADINGS], [[sweep.name, *sweep_cells(sweep)] for sweep in sweeps]
     explanation = (
         "Flips: predictions at 90/180/270° that differ from those at 0°. Agreement: share of predictions that do not "
         "differ. Quarter turns are exact, other angles bilinear. Lines with equal values are drawn once, with a label "
