@@ -96,7 +96,7 @@ print(spectral_vmamba.info())
 
 
 MISSING = {
-    "spectral_vmamba.fit(spectral_vmamba.TrainConfig())": "train",
+    "spectral_vmamba.fit(spectral_vmamba.TrainConfig(data='digits'))": "train",
     "spectral_vmamba.embed(spectral_vmamba.EmbedConfig('x', 'y'))": "embed",
     "__import__('spectral_vmamba.plots.rotation_plots')": "plots",
     "spectral_vmamba.data.photographs()": "demo",

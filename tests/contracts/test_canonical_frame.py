@@ -11,10 +11,10 @@ from spectral_vmamba.models import create_model, find_family, is_cpu_scale, with
 from spectral_vmamba.ops.frames import canonical_frame
 from spectral_vmamba.ops.turns import turn
 from spectral_vmamba.testing import activate_scan, rotation_gap
-from tests.support.models import KINDS, ONE_PER_FAMILY, build, shallow_options, slow_except
+from tests.support.models import KINDS, ONE_PER_FAMILY, build, full_except, shallow_options
 
 SIZES = [(32, 32), (24, 40)]
-every_name = pytest.mark.parametrize("name", slow_except(KINDS))
+every_name = pytest.mark.parametrize("name", full_except(KINDS))
 
 
 def build_sensitive(name, **options):

@@ -4,11 +4,11 @@ import pytest
 import torch
 
 from spectral_vmamba.testing import activate_scan
-from tests.support.models import ONE_PER_FAMILY, build, example_images, shallow_options, slow_except
+from tests.support.models import ONE_PER_FAMILY, build, example_images, mark_except, shallow_options
 from tests.support.tolerances import assert_relatively_close
 
 # Compiling a model takes seconds.
-every_family = pytest.mark.parametrize("name", slow_except(ONE_PER_FAMILY))
+every_family = pytest.mark.parametrize("name", mark_except(ONE_PER_FAMILY, pytest.mark.slow))
 
 
 def compile_to_one_graph(model):
@@ -25,7 +25,7 @@ def test_compiles_to_one_graph(name):
     assert_relatively_close(actual, expected, 1.5e-6)  # measured: 1.6e-7
 
 
-@pytest.mark.parametrize("name", slow_except(["spectral_vmamba_nano"]))
+@pytest.mark.parametrize("name", mark_except(["spectral_vmamba_nano"], pytest.mark.slow))
 def test_compiles_to_one_graph_in_training(name):
     """Without drop path, which draws other random numbers in a compiled graph."""
     model = activate_scan(build(name, **shallow_options(name), drop_path_rate=0.0)).train()

@@ -6,9 +6,9 @@ from torch import nn
 
 from spectral_vmamba.layers import S6, IsotropicConv
 from spectral_vmamba.models import is_spectral
-from tests.support.models import KINDS, build, feature_layers, shallow_options, slow_except
+from tests.support.models import KINDS, build, feature_layers, full_except, shallow_options
 
-every_model = pytest.mark.parametrize("name", slow_except(KINDS))
+every_model = pytest.mark.parametrize("name", full_except(KINDS))
 
 
 @every_model

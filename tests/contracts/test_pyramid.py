@@ -11,7 +11,7 @@ from tests.support.models import build, is_isotropic
 HIERARCHIES = [name for name in list_models() if not is_isotropic(name)]
 FAST = ("spectral_vmamba_nano", "spectral_vmamba_lite", "spectral_vmamba_tiny", "vmamba_nano", "msvmamba_pico")
 every_hierarchy = pytest.mark.parametrize(
-    "name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in HIERARCHIES]
+    "name", [name if name in FAST else pytest.param(name, marks=pytest.mark.full) for name in HIERARCHIES]
 )
 SIZE = (64, 96)
 

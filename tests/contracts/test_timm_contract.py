@@ -17,13 +17,13 @@ from tests.support.models import (
     drop_path_rates,
     example_images,
     feature_layers,
+    full_except,
     is_isotropic,
-    slow_except,
     small_options,
 )
 from tests.support.tolerances import assert_relatively_close
 
-every_model = pytest.mark.parametrize("name", slow_except(KINDS))
+every_model = pytest.mark.parametrize("name", full_except(KINDS))
 
 
 @every_model

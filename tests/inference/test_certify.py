@@ -137,7 +137,7 @@ def test_folders_need_no_labels_and_unreadable_images_are_listed(predictor, tmp_
     assert (certificate.images, certificate.dataset_size, certificate.holds) == (3, 4, True)
     reason = f"{tmp_path}/bad.png cannot be read as an image: unknown format"
     assert certificate.unreadable == [ReadError(0, "bad.png", reason)]
-    assert certificate.describe_images() == f"checked 3 of 4 images of {tmp_path}; 1 could not be read"
+    assert certificate.describe_images() == f"checked 3 of 4 images: {tmp_path}; 1 could not be read"
 
 
 def test_nothing_is_certified_without_a_readable_image(predictor):

@@ -198,3 +198,13 @@ def test_the_checkpoint_of_a_run_is_that_of_its_best_epoch(tmp_path):
 def test_weights_of_another_model_are_rejected():
     with pytest.raises(CheckpointError, match=r"(?s)does not match the model: .*bias"):
         load_weights(torch.nn.Linear(2, 3), {"weight": torch.zeros(3, 2)})
+
+
+@pytest.mark.parametrize(
+    "training", [{}, {"config": 5}, {"config": {"augment": 5}}, {"config": {"augment": {"smoothing": "x"}}}]
+)
+def test_settings_of_the_run_are_none_if_they_are_not_what_they_should_be(training):
+    header = CheckpointHeader("m", {}, ("a",), Preprocessing(32, (0.5,), (0.5,)), DataSplit("d", None, 0.2, 0), False)
+    assert replace(header, training=training).training_setting(float, "config", "augment", "smoothing") is None
+    stored = {"config": {"augment": {"smoothing": 0.1}}}
+    assert replace(header, training=stored).training_setting(float, "config", "augment", "smoothing") == 0.1

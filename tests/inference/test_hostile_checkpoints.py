@@ -31,6 +31,7 @@ HEADER = CheckpointHeader(
     has_ema=False,
 )
 PREPROCESSING = to_json_dict(HEADER.preprocessing)
+SPLIT = to_json_dict(HEADER.split)
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +90,10 @@ HEADERS = {
     "many stages": (options(widths=(8,) * 5000, depths=(1,) * 5000), "widths has 5,000 values; expected at most"),
     "huge timm model": (other("vit_giant_patch14_224"), "far larger than the file's|does not match the model"),
     "huge stem": (lite(stem="timm:regnety_1280", patch_size=4), "far larger than the file's"),
+    "huge buffers": (  # window masks, which no file of weights contains
+        other("swin_tiny_patch4_window7_224", embed_dim=8, depths=(24, 2, 2, 2), img_size=2048, window_size=32),
+        "far more than the file's|far larger than the file's",
+    ),
     "huge timm option": (other("resnet18", base_width=10**6), "at most 16,384 for the model option base_width"),
     "huge window": (options(traversal="w99999"), "expected numbers below 1,000 in the model option traversal"),
     "negative width": (options(widths=(-8,)), "no negative number for the model option widths"),
@@ -113,6 +118,8 @@ HEADERS = {
     "list of options": ({"model_options": [1]}, "for model_options, got"),
     "number as class": ({"classes": ["a", 5]}, "expected a text for classes, got 5"),
     "terminal codes": ({"classes": ["a", "\x1b[2J"]}, r"the class '\\x1b\[2J' contains control characters"),
+    "terminal codes in the data": ({"split": {**SPLIT, "data": "\x1b[2J"}}, "contains control characters"),
+    "long unknown field": ({"c" * 100_000: 1}, "unknown fields 'c{60}';"),
     "text as format": ({"format": "3"}, "its format is '3'"),
     "deep": ({"training": {"x": nested(100)}}, "nested more than 16 levels deep"),
     "very deep": ({"training": {"x": nested(900)}}, "nested more than 16 levels deep|recursion"),
@@ -191,9 +198,9 @@ def test_tensors_larger_than_the_file(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"raw.head.weight": torch.zeros(3, 8)}, r"head.weight: the model has \(2, 8\), the file \(3, 8\)"),
-        ({"raw.extra": torch.zeros(1)}, "extra: the model has no such tensor"),
-        ({"raw.head.bias": None}, r"head.bias: the model has \(2,\), the file no such tensor"),
+        ({"raw.head.weight": torch.zeros(3, 8)}, r"'head.weight': the model has \(2, 8\), the file \(3, 8\)"),
+        ({"raw.extra": torch.zeros(1)}, "'extra': the model has no such tensor"),
+        ({"raw.head.bias": None}, r"'head.bias': the model has \(2,\), the file no such tensor"),
         ({"other.x": torch.zeros(1)}, "unexpected tensor 'other.x'"),
     ],
 )

@@ -21,7 +21,7 @@ def test_every_number_and_fact_is_on_the_page():
     cells = [re.findall(r"<td[^>]*>([^<]*)</td>", row) for row in rows]
     assert ["tensor", "quarter turns", "50", "0 of 150", "100.00%", "0", "same bits", "passed"] in cells
     assert ["files", "jpeg 75", "50", "3 of 150", "98.00%", "0.25", "no", "measured"] in cells
-    assert "Checked 50 of 60 images of photos." in page
+    assert "Checked 50 of 60 images: photos." in page
     assert "Passed: 1 of 1 promised conditions hold." in page
     assert "tensor (quarter turns): promised, same bits. The frame." in page
     assert "<code>spectral-vmamba certify x</code>" in page

@@ -1,6 +1,5 @@
 """Registered models in sizes that test quickly: published architectures shrunk, the others as registered."""
 
-import re
 from typing import Any
 
 import pytest
@@ -12,16 +11,20 @@ from spectral_vmamba.models import FAMILIES, find_family, is_cpu_scale, is_spect
 from spectral_vmamba.models.isotropic import IsotropicBackbone
 from spectral_vmamba.models.msvmamba import MSVMamba
 
-# Without the ablations in the paper's sizes, whose parts other models here have.
-NAMES = [name for name in spectral_vmamba.list_models() if not re.search("(rfn|random)_tiny", name)]
-# Every kind of network. The other names differ in width and depth only; their tests are marked slow.
+NAMES = spectral_vmamba.list_models()
+# Every kind of network. The other names differ in width and depth only; their tests are marked full.
 KINDS = [name for name in NAMES if is_cpu_scale(name) or name in ("spectral_vmamba_tiny", "local_vim_tiny")]
 ONE_PER_FAMILY = [family.names[0] for family in FAMILIES]
 
 
-def slow_except(names: list[str]) -> list[Any]:
-    """Return every name; those that are not among `names` are marked slow."""
-    return [name if name in names else pytest.param(name, marks=pytest.mark.slow) for name in NAMES]
+def full_except(names: list[str]) -> list[Any]:
+    """Return every name; those that are not among `names` are marked full."""
+    return mark_except(names, pytest.mark.full)
+
+
+def mark_except(names: list[str], mark: pytest.MarkDecorator) -> list[Any]:
+    """Return every name; those that are not among `names` have the mark."""
+    return [name if name in names else pytest.param(name, marks=mark) for name in NAMES]
 
 
 def is_isotropic(name: str) -> bool:

@@ -46,6 +46,8 @@ def run(config: Namespace) -> int:
 
     at_least(1, top=config.top)
     if config.sheet:  # fail before the work, not after it
+        if Path(config.sheet).suffix.lower() != ".png":
+            raise ValueError(f"expected a PNG file for --sheet, as in found.png, got {config.sheet}")
         require("matplotlib", "plots")
     index = open_index(config.embeddings, config.device)
     results, failed = [], False

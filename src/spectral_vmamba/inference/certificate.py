@@ -123,7 +123,7 @@ class Certificate:
     def describe_images(self) -> str:
         checked = self.checks[0].images if self.checks else 0
         unreadable = f"; {len(self.unreadable):,} could not be read" if self.unreadable else ""
-        return f"checked {checked:,} of {self.dataset_size:,} images of {self.data}{unreadable}"
+        return f"checked {checked:,} of {self.dataset_size:,} images: {self.data}{unreadable}"
 
     def describe_promises(self) -> list[str]:
         """Return one line per promise: what it covers, how exact it is, and why."""

@@ -53,8 +53,8 @@ def certify(
 
     `Certificate.holds` is true if the network promises some of this and keeps every promise. Where a promise holds up
     to rounding, probabilities may change by `tolerance`: single precision rounds every sum at a relative 6e-8. `data`
-    defaults to the validation images of the run; a folder may contain unlabeled images at any depth. With `limit`, a
-    random sample of that many images is checked.
+    defaults to the test images of the run, or its validation images if it has none; a folder may contain unlabeled
+    images at any depth. With `limit`, a random sample of that many images is checked.
 
     >>> from spectral_vmamba import certify
     >>> certify("runs/digits", limit=20).holds

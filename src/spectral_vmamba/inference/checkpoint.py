@@ -7,7 +7,7 @@ model before anything is built from them (`model_options`, `network`).
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 from unicodedata import category
 
 from torch import Tensor, nn
@@ -24,8 +24,10 @@ BEST_FILE, LAST_FILE = "best.safetensors", "last.safetensors"
 
 Weights = Literal["ema", "raw"]
 WeightChoice = Weights | Literal["best"]
+Value = TypeVar("Value")
 _PREFIXES = ("raw.", "ema.", "optimizer.")
 _MAX_CLASSES = 250_000
+_MAX_PATH = 4096
 
 
 class CheckpointError(ValueError):
@@ -54,6 +56,14 @@ class CheckpointHeader:
     @property
     def available_weights(self) -> list[Weights]:
         return ["ema", "raw"] if self.has_ema else ["raw"]
+
+    def training_setting(self, kind: type[Value], *names: str) -> Value | None:
+        """A setting of the run, such as ("config", "augment", "smoothing"); None if it is missing or of another type:
+        what a header contains for resuming is not checked."""
+        value: Any = self.training
+        for name in names:
+            value = value.get(name) if isinstance(value, dict) else None
+        return value if isinstance(value, kind) else None
 
 
 @dataclass(frozen=True)
@@ -126,6 +136,9 @@ def check_classes(classes: Sequence[str]) -> None:
 
 def _check_header(header: CheckpointHeader) -> CheckpointHeader:
     check_classes(header.classes)
+    for source in (header.split.data, header.split.val_data or ""):
+        if len(source) > _MAX_PATH or not source.isprintable():
+            raise ValueError(f"the name of the data contains control characters or is too long: {source[:60]!r}")
     return replace(header, model_options=check_model(header.model, header.model_options))
 
 

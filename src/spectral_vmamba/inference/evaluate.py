@@ -167,8 +167,10 @@ def _evaluation(predictor: Predictor, group: _Group, measurement: Measurement, s
 
 def _is_best_epoch(header: CheckpointHeader | None) -> bool:
     """Whether a checkpoint holds the epoch with the best validation accuracy."""
-    state = header.training.get("state", {}) if header is not None else {}
-    return bool(state) and state.get("step") == state.get("best", {}).get("step")
+    if header is None:
+        return False
+    step = header.training_setting(int, "state", "step")
+    return step is not None and step == header.training_setting(int, "state", "best", "step")
 
 
 def evaluation_images(

@@ -1,7 +1,6 @@
 """The result of `evaluate`: scores, sweeps and the prediction of every image."""
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from spectral_vmamba.data.dataset import ImageDataset
 from spectral_vmamba.data.unreadable import ReadError
@@ -62,11 +61,7 @@ class Evaluation:
     @property
     def label_smoothing(self) -> float | None:
         """The label smoothing of the training run, None if it is not known."""
-        return self.training_config.get("augment", {}).get("smoothing")
-
-    @property
-    def training_config(self) -> dict[str, Any]:
-        return self.header.training.get("config", {}) if self.header is not None else {}
+        return self.header.training_setting(float, "config", "augment", "smoothing") if self.header else None
 
     @property
     def class_scores(self) -> list[ClassScores]:

@@ -71,8 +71,6 @@ def _model_args(network: Any) -> dict[str, Any]:
     arguments = dict(network.pretrained_cfg[CFG_KEY])
     if network.global_pool != network.pools[0]:
         arguments["global_pool"] = network.global_pool
-    if (
-        getattr(network.config, "stem", "conv") != "conv"
-    ):  # weights of the folder, or pretrained ones; never random ones
-        arguments["stem_weights"] = "required"
+    if getattr(network.config, "stem", "conv") != "conv":
+        arguments["stem_weights"] = "required"  # those of the folder, or pretrained ones; never random ones
     return arguments

@@ -109,12 +109,12 @@ def _check_own_options(family: Family, options: Mapping[str, Any]) -> None:
     unknown = [key for key in options if key not in own and key not in _COMMON_OPTIONS]
     if unknown:
         known = ", ".join(sorted({*own, *_COMMON_OPTIONS} - {*_RESERVED}))
-        raise ValueError(f"{family.title} has no option {unknown[0]!r}; it has {known}")
+        raise ValueError(f"{family.title} has no option {unknown[0][:60]!r}; it has {known}")
     for key, value in options.items():
         if key not in own and (isinstance(value, bool) or not isinstance(value, _COMMON_OPTIONS[key])):
-            raise ValueError(f"the model option {key} has a value of another type: {value!r}")
+            raise ValueError(f"the model option {key} has a value of another type: {str(value)[:60]!r}")
         if any(isinstance(part, (int, float)) and part < 0 for part in _leaves(value)):
-            raise ValueError(f"expected no negative number for the model option {key}, got {value}")
+            raise ValueError(f"expected no negative number for the model option {key}, got {str(value)[:60]}")
         if key != "stem" and any(isinstance(part, str) and _LONG_NUMBER.search(part) for part in _leaves(value)):
             raise ValueError(f"expected numbers below 1,000 in the model option {key}, got {str(value)[:60]}")
     try:

@@ -12,6 +12,7 @@ from spectral_vmamba.inference.model_options import check_depth, without_initial
 from spectral_vmamba.layers import FrozenStem
 from spectral_vmamba.models import create_model
 from spectral_vmamba.utils.tensor_file import digest_tensors
+from spectral_vmamba.utils.wording import plural
 
 
 def build_classifier(
@@ -38,20 +39,27 @@ def build_from_checkpoint(checkpoint: Checkpoint, which: WeightChoice) -> nn.Mod
     size = sum(tensor.nbytes for tensor in weights.values())
     try:
         check_depth(options, len(weights))
-        with BuildBudget(len(weights), size):
+        with BuildBudget(len(weights), size) as budget:
             plan = build_classifier(header.model, options, header.classes)
+        budget.check(plan)
     except Exception as error:  # options that no network takes end in errors of every kind
         problem = f"{type(error).__name__}: {error}" if not isinstance(error, ValueError) else str(error)
         raise CheckpointError(f"{checkpoint.path} describes no model that can be built: {problem[:500]}") from error
     _compare(plan.state_dict(), weights, checkpoint)
     model = build_classifier(header.model, options, header.classes)
     load_weights(model, weights)
-    if header.stem_sha256 != (digest := stem_digest(model)):
+    check_stem(model, checkpoint)
+    return model
+
+
+def check_stem(model: nn.Module, checkpoint: Checkpoint) -> None:
+    """Compare the frozen stem of a model, with the weights of a checkpoint, with the stem that it was trained with."""
+    expected, digest = checkpoint.header.stem_sha256, stem_digest(model)
+    if expected != digest:
         raise CheckpointError(
-            f"{checkpoint.path} was trained with the frozen stem {_short(header.stem_sha256)}, but contains the stem "
+            f"{checkpoint.path} was trained with the frozen stem {_short(expected)}, but contains the stem "
             f"{_short(digest)} (SHA-256 of its tensors): its weights were replaced after training"
         )
-    return model
 
 
 def stem_digest(model: nn.Module) -> str | None:
@@ -84,8 +92,9 @@ def _compare(expected: Mapping[str, Tensor], weights: Mapping[str, Tensor], chec
     if differing:
         wanted, given = ("no such tensor" if shape is None else f"{shape}" for shape in shapes[differing[0]])
         raise CheckpointError(
-            f"{checkpoint.path} does not match the model {checkpoint.header.model} that it describes: {len(differing)} "
-            f"tensors differ, for example {differing[0][:100]}: the model has {wanted}, the file {given}"
+            f"{checkpoint.path} does not match the model {checkpoint.header.model} that it describes: "
+            f"{plural(len(differing), 'tensor')} differ, for example {differing[0][:100]!r}: the model has {wanted}, "
+            f"the file {given}"
         )
 
 

@@ -15,7 +15,6 @@ from spectral_vmamba.models import SpectralTokenizer, SpectralVMamba
 from spectral_vmamba.models.tokens import Inputs, Tokens
 from spectral_vmamba.ops.grid import Grid
 from spectral_vmamba.ops.turns import Rotation, rotate_pixels
-from spectral_vmamba.utils.progress import Progress, no_progress
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,20 +24,12 @@ class PixelEvaluator:
     predictor: Predictor
     dataset: ImageDataset
     workers: int = 0
-    progress: Progress = no_progress
 
     def rotated_batches(self, batch_size: int) -> Iterator[tuple[Batch, Callable[[Rotation], Inputs]]]:
         """Yield batches, each with a function that returns the network's input of its rotated images."""
         transform = self.predictor.preprocessing.eval_transform()
         for batch in eval_batches(self.dataset, transform, batch_size, self.workers):
             yield batch, self._inputs_of(batch)
-
-    def batches(self, batch_size: int, description: str) -> Iterator[Batch]:
-        """Yield batches of upright pixels, with progress."""
-        transform = self.predictor.preprocessing.eval_transform()
-        batches = eval_batches(self.dataset, transform, batch_size, self.workers)
-        count = -(-len(self.dataset) // batch_size)
-        yield from self.progress(batches, f"{self.predictor.name}, {description}", count)
 
     def _inputs_of(self, batch: Batch) -> Callable[[Rotation], Inputs]:
         model = self.predictor.model

@@ -35,7 +35,8 @@ class UnreadableImages:
         for i in sorted(new):
             self.note(f"cannot be read, ignored: {new[i].name}")
         self._write()
-        if len(self.errors) > self.max_share * len(self.dataset):
+        allowed = max(self.max_share * len(self.dataset), 1) if self.max_share else 0
+        if len(self.errors) > allowed:
             names = summarize_unreadable(self.errors[i] for i in sorted(self.errors))
             raise ValueError(
                 f"{len(self.errors)} of {plural(len(self.dataset), 'training image')} cannot be read, more than "

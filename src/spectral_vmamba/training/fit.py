@@ -67,6 +67,8 @@ def fit(config: TrainConfig, resume: bool = False, reporter: Reporter | None = N
             checkpoint = folder.checkpoint(resume)
             if checkpoint is not None:
                 config = resume_settings(config, checkpoint, folder.path)
+            if not config.data:
+                raise ValueError("training requires images: --data photos/, or data='photos/' in Python")
             setup = set_up(config, folder, reporter or TerminalReporter(), checkpoint)
         with interruptible() as interruption, preserve_generators():
             run = _TrainingRun(config, setup, folder, interruption)
@@ -134,6 +136,11 @@ class _TrainingRun:
             f"{plural(len(self.setup.val), 'validation image')}{held_out}, {size} × {size} pixels; "
             f"{plural(self.setup.images_per_step, 'image')} per step on {self.accelerator.device}"
         )
+        if self.epochs > self.config.epochs:
+            title += (
+                f"; {plural(self.epochs, 'epoch')} instead of {self.config.epochs} because of --min-steps "
+                f"{self.config.min_steps} (0 for no minimum)"
+            )
         if self.state.step >= self.steps:
             return f"{title}; this run has already finished its {plural(self.steps, 'step')}"
         return f"{title}; resuming from step {self.state.step}" if self.state.step else title

@@ -21,7 +21,7 @@ from spectral_vmamba.inference.checkpoint import (
     load_weights,
 )
 from spectral_vmamba.inference.model_options import check_model, storable_options, without_initial_weights
-from spectral_vmamba.inference.network import build_classifier, default_preprocessing, stem_digest
+from spectral_vmamba.inference.network import build_classifier, check_stem, default_preprocessing, stem_digest
 from spectral_vmamba.models.registry import is_spectral
 from spectral_vmamba.models.tokens import Inputs
 from spectral_vmamba.training.distributed import keep_process_group_alive
@@ -32,6 +32,7 @@ from spectral_vmamba.training.run import RunFolder
 from spectral_vmamba.training.train_config import TrainConfig
 from spectral_vmamba.utils.devices import resolve_device
 from spectral_vmamba.utils.extras import require
+from spectral_vmamba.utils.wording import plural
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -75,6 +76,7 @@ def set_up(config: TrainConfig, folder: RunFolder, reporter: Reporter, checkpoin
     if checkpoint is not None:
         _check_fingerprints(checkpoint, fingerprints, folder)
         load_weights(model, checkpoint.with_prefix("raw"))
+        check_stem(model, checkpoint)
     elif config.initial:
         _initialize_from(model, find_checkpoint(config.initial), train.classes)
     preprocessing = default_preprocessing(model, config.image_size, config.crop)
@@ -171,6 +173,8 @@ def _initialize_from(model: torch.nn.Module, path: Path, classes: tuple[str, ...
     given = {name: tensor.shape for name, tensor in weights.items() if not name.startswith("head")}
     if expected != given:
         differing = [name for name in {**expected, **given} if expected.get(name) != given.get(name)]
-        problem = f"{len(differing)} tensors are missing, unexpected or of another shape, for example {differing[0]}"
+        count = plural(len(differing), "tensor")
+        problem = f"{count} missing, unexpected or of another shape, for example {differing[0][:100]!r}"
         raise ValueError(f"{path} does not match the model {type(model).__name__}: {problem}")
     model.load_state_dict(weights, strict=False)
+    check_stem(model, checkpoint)

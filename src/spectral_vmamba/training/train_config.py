@@ -45,7 +45,7 @@ class TrainConfig:
     0.0005
     """
 
-    data: str = "digits"
+    data: str = ""
     """training images: a folder (train/, val/ and optionally test/, or one folder per class), a .csv of
     path,label[,split], a .npz pack, `digits` (built in), or the name of a dataset: torch/…, hfds/…, wds/SHARDS"""
     val_data: str | None = None
@@ -75,7 +75,7 @@ class TrainConfig:
     cache_precision: Literal["float16", "float32"] = "float16"
     """precision of cached features; float32 gives the same weights as training without the cache"""
     max_unreadable: float = 0.01
-    """share of training images that may be unreadable before training stops"""
+    """share of training images that may be unreadable before training stops; one may always be, except with 0"""
     augment: Augmentation = field(default_factory=Augmentation)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     epochs: int = 300

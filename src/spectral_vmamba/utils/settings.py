@@ -38,7 +38,9 @@ def convert_fields(kind: type, stored: dict[str, Any]) -> dict[str, Any]:
     known = {field.name for field in fields(kind)}
     unknown = [name for name in stored if name not in known]
     if unknown:
-        raise TypeError(f"unknown fields {', '.join(map(repr, unknown[:5]))}; there are {', '.join(sorted(known))}")
+        raise TypeError(
+            f"unknown fields {', '.join(repr(name[:60]) for name in unknown[:5])}; there are {', '.join(sorted(known))}"
+        )
     return {name: _convert(value, hints[name], name) for name, value in stored.items()}
 
 
