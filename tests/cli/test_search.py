@@ -44,3 +44,8 @@ def test_unreadable_images_are_reported_and_the_others_searched(photo_folders, e
 def test_a_folder_without_embeddings_is_named(photo_folders, capsys):
     assert main(["search", str(photo_folders), "x.png"]) == 1
     assert "no embeddings in" in capsys.readouterr().err
+
+
+def test_a_sheet_is_a_png(embeddings, tmp_path, capsys):
+    assert main(["search", str(embeddings), "x.png", "--sheet", str(tmp_path / "found.html")]) == 1
+    assert "expected a PNG file for --sheet" in capsys.readouterr().err

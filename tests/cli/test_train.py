@@ -19,6 +19,12 @@ def test_options_override_the_recipe(run_folder):
     assert stored["optimizer"]["warmup_epochs"] == 2
 
 
+def test_data_is_required(tmp_path, capsys):
+    assert main(["train", "--output", str(tmp_path / "run")]) == 1
+    assert "training requires images: --data photos/" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
 def test_train_prints_the_next_command_and_resumes(digit_folders, tmp_path, capsys):
     output = str(tmp_path / "run")
     options = ["--data", str(digit_folders), "--output", output, "--epochs", "1", *SMALL_NETWORK]

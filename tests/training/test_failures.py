@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from spectral_vmamba.data.readers.digits import read_digits
@@ -75,3 +76,11 @@ def test_explanations_name_the_last_checkpoint(tmp_path):
     (tmp_path / "last.safetensors").touch()
     explained = explain_failure(TrainingError("not finite"), RunFolder(tmp_path))
     assert str(explained) == f"not finite (the last checkpoint is {tmp_path / 'last.safetensors'})"
+
+
+def test_one_unreadable_image_of_a_small_dataset_is_allowed(tmp_path):
+    dataset, notes = read_digits().subset(np.arange(20)), []
+    unreadable = UnreadableImages(dataset, 0.01, RunFolder(tmp_path), notes.append)
+    unreadable.add([ReadError(0, "0.png", "damaged")])
+    with pytest.raises(ValueError, match="2 of 20 training images cannot be read"):
+        unreadable.add([ReadError(1, "1.png", "damaged")])
