@@ -128,12 +128,13 @@ def test_every_option_is_invariant(crops, options):
 
 
 class TestTiny:
-    """The paper's network at 224 px; all combinations are in the slow tests."""
+    """The paper's network at 224 px; more images are in the full tests, all combinations in the slow ones."""
 
-    def test_same_bits(self, crops):
-        assert_same_bits(active_tiny(), crops(48, 224))
+    @pytest.mark.parametrize("count", [16, pytest.param(48, marks=pytest.mark.full)])
+    def test_same_bits(self, crops, count):
+        assert_same_bits(active_tiny(), crops(count, 224))
 
-    @pytest.mark.parametrize("count", [24, pytest.param(48, marks=pytest.mark.slow)])
+    @pytest.mark.parametrize("count", [12, pytest.param(48, marks=pytest.mark.full)])
     def test_same_without_canonical_frame(self, crops, count):
         assert_same_up_to_rounding(without_frame(active_tiny()), crops(count, 224))
 
@@ -142,6 +143,7 @@ class TestTiny:
         assert_same_bits(model, crops(4, 224))
         assert_same_up_to_rounding(without_frame(model), crops(4, 224))
 
+    @pytest.mark.full
     def test_same_in_float64(self, crops):
         model = build("spectral_vmamba_tiny", True, canonical_frame=False)
         assert_same_in_float64(model, crops(2, 224))
