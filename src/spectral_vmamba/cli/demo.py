@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _DESCRIPTION = f"""{__doc__}
 
-The digits are included in scikit-learn and the photographs in scikit-image; nothing is downloaded. Takes about six
+The digits are included in scikit-learn and the photographs in scikit-image; nothing is downloaded. Takes about seven
 minutes on two cores. Writes report.html, which embeds all figures, and the figures as PNG files. Run the same command
 again to resume an interrupted demo, or to measure a finished one again.
 
