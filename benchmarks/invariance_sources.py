@@ -29,7 +29,7 @@ from spectral_vmamba.metrics.environment import measure_environment
 from spectral_vmamba.testing import activate_scan
 from spectral_vmamba.utils.progress import progress_bars
 
-LITE = {"domain": "square", "canonical_frame": False}  # a square domain: every part then sees the corners
+LITE = {"domain": "square", "frame": "none"}  # a square domain: every part then sees the corners
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "RFN + STS": ("spectral_vmamba_lite", LITE),
     "RFN + cross-scan": ("spectral_vmamba_lite", {**LITE, "traversal": "cross"}),
@@ -38,11 +38,11 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "cross-scan without RFN": ("spectral_vmamba_lite", {**LITE, "rotations": None, "traversal": "cross"}),
     "canonical frame, cross-scan without RFN": (
         "spectral_vmamba_lite",
-        {**LITE, "rotations": None, "traversal": "cross", "canonical_frame": True},
+        {**LITE, "rotations": None, "traversal": "cross", "frame": "quarter"},
     ),
-    "canonical frame, RFN + STS": ("spectral_vmamba_lite", {**LITE, "canonical_frame": True}),
+    "canonical frame, RFN + STS": ("spectral_vmamba_lite", {**LITE, "frame": "quarter"}),
     "VMamba": ("vmamba_tiny", {}),
-    "canonical frame, VMamba": ("vmamba_tiny", {"canonical_frame": True}),
+    "canonical frame, VMamba": ("vmamba_tiny", {"frame": "quarter"}),
 }
 ANGLES = (90.0, 45.0)
 

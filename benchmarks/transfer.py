@@ -66,9 +66,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "spectral": {},
     "cross-scan": {"traversal": "cross"},
     "random orders": {"traversal": "random"},
-    "raw spectral": {"canonical_frame": False},
-    "raw cross-scan": {"traversal": "cross", "canonical_frame": False},
-    "no RFN": {"rotations": None, "canonical_frame": False},
+    "raw spectral": {"frame": "none"},
+    "raw cross-scan": {"traversal": "cross", "frame": "none"},
+    "no RFN": {"rotations": None, "frame": "none"},
 }
 LINEAR = "mean pooling, linear"
 WHOLE = "whole network, linear"

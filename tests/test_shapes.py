@@ -15,7 +15,7 @@ import torch
 for options in (
     {},
     {"domain": "disk", "rotations": 8, "share_directions": True},
-    {"merge": "concat", "radius_embedding": True, "canonical_frame": False, "neighbors": None, "solver": "subspace"},
+    {"merge": "concat", "radius_embedding": True, "frame": "none", "neighbors": None, "solver": "subspace"},
     {"traversal": "random", "rotations": None, "local_mixing": None, "state_size": 2, "solver": "arpack"},
     {"backend": "portable"},
     {"backend": "reference"},

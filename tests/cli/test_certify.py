@@ -8,7 +8,7 @@ import shlex
 import pytest
 
 from spectral_vmamba.cli import main
-from spectral_vmamba.models.framing import canonical_frame
+from spectral_vmamba.models.framing import quarter_frame
 from spectral_vmamba.ops.turns import turn
 
 
@@ -24,7 +24,7 @@ def test_an_invariant_network_passes(run_folder, digit_folders, capsys):
     assert main(["certify", str(run_folder), "--data", str(digit_folders), "--limit", "40"]) == 0
     out = capsys.readouterr().out
     assert "checked 40 of 200 images" in out
-    assert "tensor (quarter turns): promised, same bits. The canonical frame turns" in out
+    assert "tensor (quarter turns): promised, same bits. The frame turns" in out
     assert "no-frame (quarter turns): promised, |Δp| ≤ 1e-05. RFN and STS together" in out
     assert "jpeg 75, resized −2 %, resized +2 %): measured, not promised." in out
     assert "passed: 3 of 3 promised conditions hold" in out
@@ -50,16 +50,16 @@ def test_a_network_that_promises_nothing_has_exit_code_1(digit_folders, tmp_path
 
 
 def test_a_broken_frame_has_exit_code_1(digit_folders, tmp_path, capsys, monkeypatch):
-    run = train_vmamba(digit_folders, tmp_path / "run", canonical_frame=True)
+    run = train_vmamba(digit_folders, tmp_path / "run", frame="quarter")
     arguments = ["certify", run, "--limit", "20", "--levels", "tensor"]
     assert main(arguments) == 0
 
     def broken_frame(images):
-        framed, frame = canonical_frame(images)
+        framed, frame = quarter_frame(images)
         framed[:3] = turn(images[:3], 0)
         return framed, frame
 
-    monkeypatch.setattr("spectral_vmamba.models.framing.canonical_frame", broken_frame)
+    monkeypatch.setattr("spectral_vmamba.models.framing.quarter_frame", broken_frame)
     assert main(arguments) == 1
     assert "FAILED: 0 of 1 promised conditions hold; not tensor (quarter turns)" in capsys.readouterr().out
 

@@ -14,13 +14,13 @@ def test_the_report_is_self_contained_and_the_demo_can_be_repeated(tmp_path, cap
     assert main(arguments) == 0
     out = capsys.readouterr().out
     flips = [int(count) for count in re.findall(r"\((\d+) flips\)", out)]
-    assert flips[0] == flips[2] == 0 < flips[1], "Spectral VMamba, VMamba, VMamba with canonical frame"
+    assert flips[0] == flips[2] == 0 < flips[1], "Spectral VMamba, VMamba, VMamba with quarter frame"
     report = (folder / "report.html").read_text()
     assert report.count("data:image/png;base64,") == len(list(folder.glob("*.png"))) == 9
     assert not re.search(r'(src|href)="(?!data:)', report)
     for fact in (
         "Spectral VMamba nano",
-        "VMamba nano with canonical frame",
+        "VMamba nano with quarter frame",
         "spectral-vmamba demo --epochs 1",
         "torch 2",
     ):
@@ -32,8 +32,8 @@ def test_the_report_is_self_contained_and_the_demo_can_be_repeated(tmp_path, cap
         ("Spectral VMamba nano", "no-frame"): "passed",
         ("VMamba nano", "tensor"): "measured",
         ("VMamba nano", "no-frame"): "measured",
-        ("VMamba nano with canonical frame", "tensor"): "passed",
-        ("VMamba nano with canonical frame", "no-frame"): "measured",
+        ("VMamba nano with quarter frame", "tensor"): "passed",
+        ("VMamba nano with quarter frame", "no-frame"): "measured",
     }
     assert main(arguments) == 0, "a finished demo is measured again"
     assert "5 steps" in capsys.readouterr().out

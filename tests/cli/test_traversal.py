@@ -41,7 +41,7 @@ def test_the_canonical_frame_is_off(photo, tmp_path, monkeypatch):
 
     monkeypatch.setattr("spectral_vmamba.cli.traversal.SpectralTokenizer", RecordedTokenizer)
     assert main(["traversal", str(photo), "-o", str(tmp_path / "o.png"), "--size", "64", "--stem", "conv"]) == 0
-    assert [config.canonical_frame for config in built] == [False]
+    assert [config.frame for config in built] == ["none"]
 
 
 def test_options(photo, tmp_path, capsys):

@@ -20,7 +20,7 @@ def images(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_captum(name):
     attr = pytest.importorskip("captum.attr", reason="needs captum")
-    model = activate_scan(build(name, canonical_frame=True)).eval()
+    model = activate_scan(build(name, frame="quarter")).eval()
     x = images(name)
     for stage, size in HEATMAPS.items():
         cam = attr.LayerGradCam(model, model.stage_maps[stage])

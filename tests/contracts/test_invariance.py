@@ -14,6 +14,7 @@ import torch
 from spectral_vmamba.models import timm, without_frame
 from spectral_vmamba.ops.grid import Grid
 from spectral_vmamba.ops.spectral import canonical
+from spectral_vmamba.ops.frames import FRAMES
 from spectral_vmamba.ops.turns import turn
 from spectral_vmamba.testing import activate_scan, rotation_gap
 
@@ -94,17 +95,17 @@ class TestNano:
         assert_same_bits(build("spectral_vmamba_nano", active), crops(48, 32))
 
     def test_same_without_canonical_frame(self, crops, active):
-        assert_same_up_to_rounding(build("spectral_vmamba_nano", active, canonical_frame=False), crops(48, 32))
+        assert_same_up_to_rounding(build("spectral_vmamba_nano", active, frame="none"), crops(48, 32))
 
     def test_same_in_float64(self, crops, active):
-        assert_same_in_float64(build("spectral_vmamba_nano", active, canonical_frame=False), crops(48, 32))
+        assert_same_in_float64(build("spectral_vmamba_nano", active, frame="none"), crops(48, 32))
 
     @pytest.mark.parametrize("size", [(64, 64), (48, 64), (40, 40), (25, 33)], ids=str)
     def test_other_sizes(self, crops, active, size):
         images = crops(12, size)
         assert_same_bits(build("spectral_vmamba_nano", active), images)
-        assert_same_up_to_rounding(build("spectral_vmamba_nano", active, canonical_frame=False), images)
-        assert_same_in_float64(build("spectral_vmamba_nano", active, canonical_frame=False), images)
+        assert_same_up_to_rounding(build("spectral_vmamba_nano", active, frame="none"), images)
+        assert_same_in_float64(build("spectral_vmamba_nano", active, frame="none"), images)
 
 
 @pytest.mark.parametrize(
@@ -115,16 +116,16 @@ class TestNano:
 def test_nano_on_large_and_odd_images(crops, size):
     images = crops(4, size)
     assert_same_bits(build("spectral_vmamba_nano", True), images)
-    assert_same_up_to_rounding(build("spectral_vmamba_nano", True, canonical_frame=False), images)
-    assert_same_in_float64(build("spectral_vmamba_nano", True, canonical_frame=False), images)
+    assert_same_up_to_rounding(build("spectral_vmamba_nano", True, frame="none"), images)
+    assert_same_in_float64(build("spectral_vmamba_nano", True, frame="none"), images)
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_every_option_is_invariant(crops, options):
     images = crops(12, 32)
     assert_same_bits(build("spectral_vmamba_nano", True, **options), images)
-    assert_same_up_to_rounding(build("spectral_vmamba_nano", True, canonical_frame=False, **options), images)
-    assert_same_in_float64(build("spectral_vmamba_nano", True, canonical_frame=False, **options), images)
+    assert_same_up_to_rounding(build("spectral_vmamba_nano", True, frame="none", **options), images)
+    assert_same_in_float64(build("spectral_vmamba_nano", True, frame="none", **options), images)
 
 
 class TestTiny:
@@ -145,7 +146,7 @@ class TestTiny:
 
     @pytest.mark.full
     def test_same_in_float64(self, crops):
-        model = build("spectral_vmamba_tiny", True, canonical_frame=False)
+        model = build("spectral_vmamba_tiny", True, frame="none")
         assert_same_in_float64(model, crops(2, 224))
         assert_same_in_float64(model, crops(2, (97, 131)))
 
@@ -165,8 +166,8 @@ class TestTiny:
     def test_all_combinations(self, crops, size, active):
         images = crops(48, size)
         assert_same_bits(build("spectral_vmamba_tiny", active), images)
-        assert_same_up_to_rounding(build("spectral_vmamba_tiny", active, canonical_frame=False), images)
-        assert_same_in_float64(build("spectral_vmamba_tiny", active, canonical_frame=False), images)
+        assert_same_up_to_rounding(build("spectral_vmamba_tiny", active, frame="none"), images)
+        assert_same_in_float64(build("spectral_vmamba_tiny", active, frame="none"), images)
 
 
 @pytest.mark.parametrize("stem", ["timm:tf_efficientnet_lite0", "timm:resnet18", "timm:mobilenetv3_small_050"])
@@ -174,7 +175,7 @@ def test_timm_stems_are_invariant(crops, stem):
     options = {"widths": (16, 32), "depths": (1, 1), "stem": stem, "stem_weights": "none"}
     images = crops(6, 128)
     assert_same_bits(build("spectral_vmamba_tiny", True, **options), images)
-    assert_same_up_to_rounding(build("spectral_vmamba_tiny", True, canonical_frame=False, **options), images)
+    assert_same_up_to_rounding(build("spectral_vmamba_tiny", True, frame="none", **options), images)
 
 
 def assert_maps_turn(model, images, tolerance):
@@ -191,7 +192,7 @@ def test_feature_maps_turn_with_the_image(crops, size, domain):
     images = crops(8, size)
     options = {"features_only": True, "domain": domain}
     assert_maps_turn(build("spectral_vmamba_nano", True, **options), images, 0)
-    model = build("spectral_vmamba_nano", True, canonical_frame=False, **options)
+    model = build("spectral_vmamba_nano", True, frame="none", **options)
     assert_maps_turn(model, images, MAPS)
     assert_maps_turn(model.double(), images.double(), MAPS_FLOAT64)
 
@@ -200,10 +201,10 @@ def _feature_maps(model):
     return lambda images: model.forward_intermediates(images, intermediates_only=True)
 
 
-@pytest.mark.parametrize("frame", [True, False], ids=["frame", "no frame"])
+@pytest.mark.parametrize("frame", FRAMES)
 @pytest.mark.parametrize("size", [32, (20, 28)], ids=str)
 def test_unpooled_outputs_turn_with_the_image(crops, size, frame):
-    model = build("spectral_vmamba_nano", True, canonical_frame=frame, num_classes=0, global_pool="").double()
+    model = build("spectral_vmamba_nano", True, frame=frame, num_classes=0, global_pool="").double()
     images = crops(6, size).double()
     with torch.no_grad():
         for maps in (model, model.forward_features):
@@ -213,7 +214,7 @@ def test_unpooled_outputs_turn_with_the_image(crops, size, frame):
 
 SINGLE = [
     ("spectral_vmamba_nano", 32, {}),
-    ("spectral_vmamba_nano", 32, {"canonical_frame": False}),
+    ("spectral_vmamba_nano", 32, {"frame": "none"}),
     ("spectral_vmamba_nano", (40, 56), {"domain": "disk", "rotations": 8}),
     ("spectral_vmamba_tiny", 224, {}),
 ]
@@ -246,20 +247,20 @@ class TestTheChecksCanFail:
     """The checks above fail for each of these networks."""
 
     def test_random_orders(self, crops):
-        model = build("spectral_vmamba_nano", True, canonical_frame=False, traversal="random")
+        model = build("spectral_vmamba_nano", True, frame="none", traversal="random")
         gaps = rotation_gap(model, crops(12, 32))
         assert max(gap.max_difference for gap in gaps) > 1e-2
         assert max(gap.positions_unchanged for gap in gaps) < 0.5
 
     def test_no_rfn(self, crops):
-        model = build("spectral_vmamba_nano", True, canonical_frame=False, rotations="none")
+        model = build("spectral_vmamba_nano", True, frame="none", rotations="none")
         assert model.tokenizer.rfn.rotations is None
         assert max(gap.max_difference for gap in rotation_gap(model, crops(12, 32))) > 1e-2
 
     def test_signs_by_the_first_raster_entry(self, crops, monkeypatch):
         """The sign rule of the paper."""
         monkeypatch.setattr(canonical, "_signs", lambda vectors, *_: torch.sign(vectors[..., 0]))
-        gaps = rotation_gap(build("spectral_vmamba_nano", True, canonical_frame=False), crops(24, 32))
+        gaps = rotation_gap(build("spectral_vmamba_nano", True, frame="none"), crops(24, 32))
         assert max(gap.sign_flips for gap in gaps) > 10
         assert max(gap.max_difference for gap in gaps) > 1e-2
 
@@ -267,5 +268,5 @@ class TestTheChecksCanFail:
         """The downsampling of the paper."""
         windows = Grid.windows
         monkeypatch.setattr(Grid, "windows", lambda grid: windows(grid)[:, :1])
-        gaps = rotation_gap(build("spectral_vmamba_nano", True, canonical_frame=False), crops(12, 32))
+        gaps = rotation_gap(build("spectral_vmamba_nano", True, frame="none"), crops(12, 32))
         assert max(gap.max_difference for gap in gaps) > 1e-2

@@ -22,7 +22,7 @@ def images(count=2):
 
 @every_hierarchy
 def test_maps_of_all_strides_that_turn_with_the_image(name):
-    model = activate_scan(build(name, features_only=True, pyramid=True, canonical_frame=True)).eval()
+    model = activate_scan(build(name, features_only=True, pyramid=True, frame="quarter")).eval()
     strides = model.feature_info.reduction()
     assert strides[:4] == [4, 8, 16, 32]
     with torch.no_grad():
@@ -63,7 +63,7 @@ def test_gradients_reach_every_trainable_parameter(name):
 @pytest.mark.parametrize("domain", ["square", "disk"])
 def test_rfn_makes_the_maps_of_the_stem_equivariant_without_the_frame(rotations, domain):
     """Also where the image does not consist of whole patches. Up to rounding: convolutions of the turned views."""
-    options = {"patch_size": 16, "rotations": rotations, "domain": domain, "canonical_frame": False}
+    options = {"patch_size": 16, "rotations": rotations, "domain": domain, "frame": "none"}
     model = build("spectral_vmamba_nano", features_only=True, **options).double().eval()
     assert model.feature_info.reduction() == [4, 8, 16, 32, 64]
     assert model.feature_info.channels() == [12, 24, 48, 96, 192]
@@ -133,7 +133,7 @@ def test_other_layouts(output_fmt):
 class TestOutputStride:
     @pytest.mark.parametrize("name", ["spectral_vmamba_nano", "spectral_vmamba_tiny", "vmamba_tiny", "msvmamba_nano"])
     def test_later_stages_keep_the_grid(self, name):
-        model = build(name, features_only=True, pyramid=True, output_stride=16, canonical_frame=True).eval()
+        model = build(name, features_only=True, pyramid=True, output_stride=16, frame="quarter").eval()
         with torch.no_grad():
             maps, turned = model(images()), model(turn(images(), 1))
         assert max(model.feature_info.reduction()) == 16

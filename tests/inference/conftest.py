@@ -25,7 +25,7 @@ def plain_run(tmp_path_factory):
 @pytest.fixture(scope="session")
 def framed_run(tmp_path_factory):
     """A VMamba with a canonical frame, which alone makes it invariant to quarter turns."""
-    options = {**VMAMBA, "canonical_frame": True}
+    options = {**VMAMBA, "frame": "quarter"}
     config = digits_config(tmp_path_factory.mktemp("framed"), model="vmamba_nano", model_options=options, epochs=4)
     return fit(config, reporter=SilentReporter())
 

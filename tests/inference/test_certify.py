@@ -14,7 +14,7 @@ from spectral_vmamba.inference import Predictor, certify, load
 from spectral_vmamba.inference.certificate import Certificate, Check, Promise
 from spectral_vmamba.layers import RotationalFeatureNormalizer
 from spectral_vmamba.models import timm
-from spectral_vmamba.models.framing import canonical_frame
+from spectral_vmamba.models.framing import quarter_frame
 from spectral_vmamba.ops.turns import turn
 from tests.support.image_folders import write_photographs
 from tests.support.runs import VAL
@@ -90,11 +90,11 @@ def test_vmamba_with_a_canonical_frame_promises_same_bits_but_nothing_without_it
 
 def test_a_frame_that_leaves_some_images_unturned_fails(framed_run, monkeypatch):
     def broken_frame(images):
-        framed, frame = canonical_frame(images)
+        framed, frame = quarter_frame(images)
         framed[:3] = turn(images[:3], 0)
         return framed, frame
 
-    monkeypatch.setattr("spectral_vmamba.models.framing.canonical_frame", broken_frame)
+    monkeypatch.setattr("spectral_vmamba.models.framing.quarter_frame", broken_frame)
     certificate = certify(framed_run.folder, limit=20)
     assert [(check.level, check.verdict) for check in certificate.failed] == [("tensor", "FAILED")]
     assert not certificate.holds
@@ -114,8 +114,8 @@ def test_a_broken_rfn_fails_only_without_the_frame(run, monkeypatch):
 def test_switching_the_frame_off_leaves_the_model_as_it_was(run):
     predictor = load(run.folder)
     certify(predictor, levels=["no-frame"], limit=4)
-    assert predictor.model.config.canonical_frame
-    assert predictor.model.tokenizer.config.canonical_frame
+    assert predictor.model.config.frame == "quarter"
+    assert predictor.model.tokenizer.config.frame == "quarter"
 
 
 def test_networks_of_timm_promise_nothing():

@@ -73,7 +73,7 @@ def test_quarter_turns_change_nothing(predictor):
 
 def test_a_frame_that_is_wrong_is_noticed(predictor, monkeypatch):
     """Sharing compares the framed images; it does not assume that the frame is right."""
-    monkeypatch.setattr("spectral_vmamba.models.framing.canonical_frame", lambda images: (images, None))
+    monkeypatch.setattr("spectral_vmamba.models.framing.quarter_frame", lambda images: (images, None))
     model = replace_tokenizer_rotations(predictor.model)
     (sweep,) = evaluate(replace(predictor, model=model), rotations=90, batch_size=40).sweeps
     assert min(point.max_change for point in sweep.quarters) > 0

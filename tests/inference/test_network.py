@@ -28,8 +28,8 @@ def test_preprocessing_comes_from_the_model_unless_given():
     assert default.size == spectral.pretrained_cfg["input_size"][-1]
     assert default_preprocessing(spectral, size=48, crop=0.5).size == 48
     assert default_preprocessing(spectral, size=48, crop=0.5).crop == 0.5
-    without_frame = build_classifier("spectral_vmamba_nano", {**NARROW, "canonical_frame": False}, ("a", "b"))
+    without_frame = build_classifier("spectral_vmamba_nano", {**NARROW, "frame": "none"}, ("a", "b"))
     assert not default_preprocessing(without_frame).canonical
     assert not default_preprocessing(build_classifier("vmamba_nano", NARROW, ("a", "b"))).canonical
-    framed = build_classifier("vmamba_nano", {**NARROW, "canonical_frame": True}, ("a", "b"))
+    framed = build_classifier("vmamba_nano", {**NARROW, "frame": "quarter"}, ("a", "b"))
     assert default_preprocessing(framed).canonical

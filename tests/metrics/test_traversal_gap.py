@@ -17,7 +17,7 @@ HALF = ((0.5,) * 3, (0.5,) * 3)
 def tokenizer(**options) -> SpectralTokenizer:
     """Return a small tokenizer without the canonical frame, which would make the orders equal by itself."""
     return SpectralTokenizer(
-        SpectralConfig(stem="conv", widths=(16,), depths=(1,), patch_size=8, canonical_frame=False, **options)
+        SpectralConfig(stem="conv", widths=(16,), depths=(1,), patch_size=8, frame="none", **options)
     )
 
 

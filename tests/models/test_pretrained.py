@@ -62,7 +62,7 @@ RELEASES = {
     "local_vim": isotropic("local_vim_tiny"),
     "msvmamba": msvmamba(),
     "spectral_vmamba conv stem": spectral("spectral_vmamba_nano", (24, 32)),
-    "spectral_vmamba timm stem": spectral("spectral_vmamba_tiny", (48, 64), stem_weights="none", canonical_frame=False),
+    "spectral_vmamba timm stem": spectral("spectral_vmamba_tiny", (48, 64), stem_weights="none", frame="none"),
 }
 CHOSEN = [name for name in RELEASES if name not in ("vmamba in one file", "vmamba as convolutions")]
 every_release = pytest.mark.parametrize("release", [RELEASES[name] for name in CHOSEN], ids=CHOSEN)

@@ -5,6 +5,7 @@ import torch
 
 from spectral_vmamba.models.tokens import Tokens
 from spectral_vmamba.testing import activate_scan
+from spectral_vmamba.ops.frames import FRAMES
 from tests.support.models import build, example_images
 
 HIERARCHIES = ["spectral_vmamba_nano", "vmamba_nano", "msvmamba_pico"]
@@ -25,15 +26,18 @@ def test_tokens_of_images_give_the_same_outputs(name):
         assert torch.equal(maps[-1], model.forward_intermediates(images, intermediates_only=True)[-1])
 
 
-@pytest.mark.parametrize("frame", [True, False])
-def test_tokens_move_with_their_traversal_and_frame(frame):
-    model = build("spectral_vmamba_nano", canonical_frame=frame).eval()
+@pytest.mark.parametrize("frame", FRAMES)
+def test_tokens_move_with_their_traversal_and_pose(frame):
+    model = build("spectral_vmamba_nano", frame=frame).eval()
     with torch.no_grad():
         tokens = model.tokenizer(example_images("spectral_vmamba_nano"))
     moved = tokens.to("meta")
     parts = [moved.x, moved.traversal.ranks, moved.traversal.content, moved.traversal.orders]
-    assert all(part.is_meta for part in ([*parts, moved.frame.own] if frame else parts))
-    assert (moved.frame is None) is not frame
+    assert (moved.pose is None) == (frame == "none")
+    if moved.pose is not None:
+        assert moved.pose.is_exact == (frame == "quarter")
+        parts += [moved.pose.own] if moved.pose.rotation is None else [moved.pose.own, moved.pose.rotation]
+    assert all(part.is_meta for part in parts)
     assert moved.traversal.grid == tokens.traversal.grid
     assert type(moved.traversal) is type(tokens.traversal)
     assert tokens.x.device.type == "cpu"

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spectral_vmamba.ops.frames import canonical_frame, canonical_turn
+from spectral_vmamba.ops.frames import canonical_turn, quarter_frame
 from spectral_vmamba.ops.turns import turn
 
 SIZES = [(8, 8), (7, 7), (6, 10), (9, 4), (1, 5), (1, 1)]
@@ -17,23 +17,23 @@ SIZES = [(8, 8), (7, 7), (6, 10), (9, 4), (1, 5), (1, 1)]
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_all_quarter_turns_have_the_same_canonical_bits(size):
     images = torch.randn(5, 3, *size)
-    canonical, _ = canonical_frame(images)
+    canonical, _ = quarter_frame(images)
     for quarters in range(4):
-        assert torch.equal(canonical_frame(turn(images, quarters))[0], canonical)
+        assert torch.equal(quarter_frame(turn(images, quarters))[0], canonical)
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_undo_restores_the_images(size):
     images = torch.randn(5, 3, *size)
-    canonical, frame = canonical_frame(images)
+    canonical, frame = quarter_frame(images)
     assert torch.equal(frame.undo(canonical), images)
 
 
 def test_the_frame_does_not_depend_on_the_rest_of_the_batch():
     images = torch.stack([turn(torch.randn(3, 6, 6), i % 4) for i in range(8)])
-    canonical, frame = canonical_frame(images)
+    canonical, frame = quarter_frame(images)
     for i in range(8):
-        single, own = canonical_frame(images[i : i + 1])
+        single, own = quarter_frame(images[i : i + 1])
         assert torch.equal(single[0], canonical[i])
         assert own.own[0] == frame.own[i]
 
@@ -43,9 +43,9 @@ def test_the_frame_does_not_depend_on_the_rest_of_the_batch():
 def test_symmetric_and_flat_images(seed, side, levels):
     """Few pixels of one or two values: many of these images equal some of their own turns."""
     image = torch.randint(0, levels, (1, 1, side, side), generator=torch.Generator().manual_seed(seed)).float()
-    canonical = canonical_frame(image)[0]
+    canonical = quarter_frame(image)[0]
     for quarters in range(4):
-        assert torch.equal(canonical_frame(turn(image, quarters))[0], canonical)
+        assert torch.equal(quarter_frame(turn(image, quarters))[0], canonical)
 
 
 def frame_by_definition(image):
@@ -61,7 +61,7 @@ def frame_by_definition(image):
 @given(seed=st.integers(0, 2**16), size=st.sampled_from(SIZES), levels=st.sampled_from([1, 2, 256]))
 def test_the_frame_is_its_definition_ties_included(seed, size, levels):
     images = torch.randint(0, levels, (4, 2, *size), generator=torch.Generator().manual_seed(seed)).float()
-    canonical, frame = canonical_frame(images)
+    canonical, frame = quarter_frame(images)
     for image, found, own in zip(images, canonical, frame.own.tolist(), strict=True):
         expected, quarters = frame_by_definition(image)
         assert torch.equal(found, expected)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from spectral_vmamba.ops.frames import canonical_frame
+from spectral_vmamba.ops.frames import quarter_frame
 from spectral_vmamba.ops.grid import Grid
 from spectral_vmamba.ops.traversal import Traversal, random_traversal, visiting_orders
 from tests.support.traversals import (
@@ -40,8 +40,8 @@ def test_a_pooled_token_takes_the_rank_of_the_strongest():
 @pytest.mark.parametrize("shape", [(6, 9), (9, 6), (7, 7)], ids=str)
 def test_undoing_a_frame_gives_the_orders_of_the_original_maps(shape):
     maps = smooth_maps(4, *shape)
-    canonical, frame = canonical_frame(maps)
-    expected, undone = traverse(maps), traverse(canonical).undo_frame(frame)
+    canonical, frame = quarter_frame(maps)
+    expected, undone = traverse(maps), traverse(canonical).undo_pose(frame)
     assert undone.grid == expected.grid
     for field in ("ranks", "content", "orders"):
         assert torch.equal(getattr(undone, field), getattr(expected, field))

@@ -15,7 +15,7 @@ from spectral_vmamba.plots.traversal_plots import plot_traversals
 def pair() -> TraversalPair:
     """Without the canonical frame, so that the traversals of both images are computed from different pixels."""
     torch.manual_seed(0)
-    config = SpectralConfig(stem="conv", widths=(16,), depths=(1,), patch_size=8, canonical_frame=False)
+    config = SpectralConfig(stem="conv", widths=(16,), depths=(1,), patch_size=8, frame="none")
     image = torch.rand(3, 40, 56) * 255
     return measure_traversal(SpectralTokenizer(config), image, 90.0, (0.5,) * 3, (0.5,) * 3, "noise")
 

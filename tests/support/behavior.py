@@ -26,7 +26,7 @@ SMALL_ISOTROPIC = {"width": 32, "depth": 4, "img_size": 64}
 OPTIONS = (
     {},
     {"domain": "disk", "rotations": 8, "share_directions": True},
-    {"merge": "concat", "radius_embedding": True, "canonical_frame": False, "neighbors": None},
+    {"merge": "concat", "radius_embedding": True, "frame": "none", "neighbors": None},
     {"traversal": "random", "rotations": None, "local_mixing": None, "state_size": 2},
     {"traversal": "cross", "local_mixing": "depthwise"},
 )

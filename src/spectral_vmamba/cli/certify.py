@@ -21,7 +21,7 @@ _DESCRIPTION = f"""{__doc__}
 
 Compares the predictions on changed images with those on the images as they are, at up to four levels:
   tensor    quarter turns of the preprocessed images
-  no-frame  the same with the canonical frame switched off: RFN and STS alone
+  no-frame  the same with the frame switched off: RFN and STS alone
   files     the original images turned by 90, 180 and 270°, then saved again as PNG or JPEG (quality 90 and 75), or
             resized by 2 %% (at least one pixel)
   angles    with --angles: the original images rotated by other angles

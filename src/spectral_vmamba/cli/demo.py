@@ -1,4 +1,4 @@
-"""Train Spectral VMamba, and VMamba with and without a canonical frame, on upright digits; report on rotated ones."""
+"""Train Spectral VMamba, and VMamba with and without a frame, on upright digits; report on rotated ones."""
 
 import time
 from dataclasses import replace
@@ -30,7 +30,7 @@ _DATA = "digits"
 _MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "Spectral VMamba nano": ("spectral_vmamba_nano", {}),
     "VMamba nano": ("vmamba_nano", {}),
-    "VMamba nano with canonical frame": ("vmamba_nano", {"canonical_frame": True}),
+    "VMamba nano with quarter frame": ("vmamba_nano", {"frame": "quarter"}),
 }
 _PHOTOGRAPHS = ("coffee", "immunohistochemistry", "retina", "rocket")
 _ANGLES = (90.0, 30.0)
@@ -105,7 +105,7 @@ def _train_and_measure(label: str, config: Namespace, folder: Path, console: Con
 
 def _measure_traversals(console: Console) -> dict[str, list[TraversalPair]]:
     stem = "timm:tf_efficientnet_lite0"
-    tokenizer = SpectralTokenizer(SpectralConfig(stem=stem, canonical_frame=False))
+    tokenizer = SpectralTokenizer(SpectralConfig(stem=stem, frame="none"))
     mean, std = stem_normalization(stem)
     images = {name: resize(photographs()[name][None], 224)[0] for name in _PHOTOGRAPHS}
     pairs: dict[str, list[TraversalPair]] = {}

@@ -14,7 +14,7 @@ from spectral_vmamba.utils.progress import progress_bars
 
 _DESCRIPTION = f"""{__doc__}
 
-Writes one PNG with two rows per image, next to the orders of VMamba's cross-scan. The canonical frame is off: RFN and
+Writes one PNG with two rows per image, next to the orders of VMamba's cross-scan. The frame is off: RFN and
 STS see different pixels in the two rows. Prints how well the visiting orders of the rotated image match those of the
 upright image: how many steps visit the same patch (multiples of 90° only), and the rank correlation per eigenvector.
 
@@ -68,7 +68,7 @@ def run(config: Namespace) -> int:
             eigenvectors=config.eigenvectors,
             neighbors=config.neighbors or None,
             domain=config.domain,
-            canonical_frame=False,
+            frame="none",
         )
     )
     mean, std = stem_normalization(config.stem)

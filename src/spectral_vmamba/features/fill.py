@@ -173,7 +173,7 @@ class FeatureComputer:
     def __call__(self, pixels: Tensor) -> Float[Tensor, "n l c"]:
         """Features of views, bitwise independent of the other views: batches are padded to a fixed multiple.
 
-        Views that the stem sees as the same bits pass it once: with a canonical frame, the quarter turns of an image.
+        Views that the stem sees as the same bits pass it once: with a frame, the quarter turns of an image.
         """
         device = next(self.tokenizer.parameters()).device
         multiple = self.tokenizer.rfn.batch_multiple(*pixels.shape[-2:])

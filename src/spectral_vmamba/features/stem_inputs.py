@@ -9,7 +9,7 @@ from spectral_vmamba.models import SpectralTokenizer
 
 
 def digest_stem_inputs(tokenizer: SpectralTokenizer, images: Float[Tensor, "b rgb H W"]) -> list[bytes]:
-    """Identify what the stem sees of each image. The mask and the canonical frame are computed, not assumed."""
+    """Identify what the stem sees of each image. The mask and the frame are computed, not assumed."""
     seen, _ = tokenizer.stem_input(images)
     return [sha256(image.numpy().data).digest() for image in seen.cpu().contiguous()]
 

@@ -45,7 +45,7 @@ def certify(
     """Compare the predictions on changed images with those on the original ones, at these levels:
 
     * `tensor`: quarter turns of the preprocessed images.
-    * `no-frame`: the same with the canonical frame switched off, in the network and in the preprocessing. RFN and STS
+    * `no-frame`: the same with the frame switched off, in the network and in the preprocessing. RFN and STS
       stand alone here.
     * `files`: the decoded images turned by quarter turns, then saved again as PNG, saved again as JPEG of quality 90
       and 75, or resized by ±2 %; compared with the files as they are.
@@ -107,9 +107,9 @@ def _check(
 
 
 def _without_frame(predictor: Predictor) -> Predictor:
-    """The same classifier without a canonical frame, in the network and in the preprocessing; weights are shared."""
+    """The same classifier without a frame, in the network and in the preprocessing; weights are shared."""
     config = network_config(predictor)
-    model = without_frame(predictor.model) if config is not None and config.canonical_frame else predictor.model
+    model = without_frame(predictor.model) if config is not None and config.frame != "none" else predictor.model
     return replace(predictor, model=model, preprocessing=replace(predictor.preprocessing, canonical=False))
 
 

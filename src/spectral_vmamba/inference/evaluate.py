@@ -83,7 +83,7 @@ def evaluate_all(
 
     Classifiers with the same tokenizer (as the averaged and the raw weights of a run with a frozen stem) share the
     tokens of every view. A view passes the stem once for all fills that give the same pixels, and the body of each
-    classifier once. If the stem sees the same bits of two views, it is run on the first: with a canonical frame these
+    classifier once. If the stem sees the same bits of two views, it is run on the first: with a frame these
     are the quarter turns of an image. The frame of each turned image is computed and compared, not assumed; use
     `certify` to prove the invariance without any sharing.
 

@@ -10,6 +10,8 @@ from typing import Any
 
 from spectral_vmamba.models._builder import Family
 from spectral_vmamba.models._timm import timm
+from spectral_vmamba.models.network_config import option_value
+from spectral_vmamba.models.recorded_options import rename_old_options
 from spectral_vmamba.models.registry import find_family, is_spectral
 from spectral_vmamba.utils.settings import convert_fields
 
@@ -65,7 +67,7 @@ def check_model(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a header, with lists as tuples. Raises a ValueError that names what is not allowed."""
     if not _MODEL_NAME.fullmatch(name) or not timm.is_model(name.split(".")[0]):
         raise ValueError(f"expected the name of a registered model, got {name[:60]!r}")
-    options = {key: _to_tuples(value) for key, value in options.items()}
+    options = {key: _to_tuples(value) for key, value in rename_old_options(options).items()}
     for key, value in options.items():
         if not key.isidentifier() or key in _RESERVED or key.startswith(_RESERVED_PREFIXES):
             raise ValueError(f"the model option {key[:60]!r} is not allowed in a checkpoint")
@@ -118,18 +120,13 @@ def _check_own_options(family: Family, options: Mapping[str, Any]) -> None:
         if key != "stem" and any(isinstance(part, str) and _LONG_NUMBER.search(part) for part in _leaves(value)):
             raise ValueError(f"expected numbers below 1,000 in the model option {key}, got {str(value)[:60]}")
     try:
-        convert_fields(config_class, {key: _none(value) for key, value in options.items() if key in own})
+        convert_fields(config_class, {key: option_value(key, value) for key, value in options.items() if key in own})
     except TypeError as error:
         raise ValueError(f"a model option is wrong: {error}") from error
     stem = options.get("stem", "conv")
     name = stem.removeprefix("timm:")
     if stem != "conv" and (name == stem or not _MODEL_NAME.fullmatch(name) or not timm.is_model(name)):
         raise ValueError(f"expected a stem 'conv' or 'timm:NAME' of a model of timm, got {stem!r}")
-
-
-def _none(value: Any) -> Any:
-    """timm drops keywords that are None; the string "none" stands for it."""
-    return None if value == "none" else value
 
 
 def _to_tuples(value: Any) -> Any:

@@ -23,13 +23,13 @@ def promise_of(predictor: Predictor, level: Level, tolerance: float) -> Promise:
     config = network_config(predictor)
     if config is None:
         return Promise(None, "Only networks of this package promise invariance.")
-    if level == "tensor" and config.canonical_frame:
-        return Promise(EXACT, "The canonical frame turns all four quarter turns of an image to the same bits.")
+    if level == "tensor" and config.frame != "none":
+        return Promise(EXACT, "The frame turns all four quarter turns of an image to the same bits.")
     if config.is_quarter_turn_invariant_without_frame:
         return Promise(
             tolerance, "RFN and STS together are invariant to quarter turns, up to rounding in single precision."
         )
-    return Promise(None, "Without a canonical frame, the layers of this network depend on the orientation.")
+    return Promise(None, "Without a frame, the layers of this network depend on the orientation.")
 
 
 def network_config(predictor: Predictor) -> NetworkConfig | None:

@@ -89,7 +89,7 @@ def measure_traversal(
     """Compute the traversals of an image and of the image rotated by `angle` degrees, and compare them.
 
     `image` has pixel values 0 to 255; `mean` and `std` normalize it for the stem of the tokenizer. Use a tokenizer
-    without a canonical frame: with one, both traversals are computed from the same bits at quarter turns, and their
+    without a frame: with one, both traversals are computed from the same bits at quarter turns, and their
     agreement says nothing about RFN and STS. The cross-scan has the grids of the tokenizer.
     """
     pixels = image[None].float()

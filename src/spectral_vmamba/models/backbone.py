@@ -113,7 +113,7 @@ class Backbone(Classifier):
         return self.forward_tokens(inputs).maps()
 
     def forward_tokens(self, inputs: Inputs) -> Tokens:
-        """Return the normalized tokens of the last stage, in the canonical frame if the network has one.
+        """Return the normalized tokens of the last stage, in the frame if the network has one.
 
         After pooling, they are the same bits for every quarter turn.
         """
@@ -166,7 +166,7 @@ class Backbone(Classifier):
         outputs = []
         for stage, maps in zip(self.stages[:count], self.stage_maps, strict=False):
             x, traversal = stage(tokens.x, tokens.traversal, self.grad_checkpointing)
-            tokens = Tokens(x, traversal, tokens.frame)
+            tokens = Tokens(x, traversal, tokens.pose)
             if maps._forward_hooks or maps._forward_pre_hooks or maps._backward_hooks:
                 tokens = tokens.with_maps(maps(tokens.maps()))
             outputs.append(tokens)
@@ -226,7 +226,7 @@ class Backbone(Classifier):
         strides = (config.stage_strides[-1], *config.coarser_strides[: self.coarser_maps])
         for before, after in pairwise(strides):
             if after > before:
-                tokens = Tokens(*max_pool(tokens.x, tokens.traversal), tokens.frame)
+                tokens = Tokens(*max_pool(tokens.x, tokens.traversal), tokens.pose)
             pooled.append(tokens)
         return pooled
 

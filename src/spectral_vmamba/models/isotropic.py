@@ -21,7 +21,7 @@ from spectral_vmamba.models.framing import enter_frame
 from spectral_vmamba.models.input_checks import check_images
 from spectral_vmamba.models.network_config import IsotropicConfig
 from spectral_vmamba.models.positions import fit_positions, insert_class_token, resample_positions, split_class_token
-from spectral_vmamba.ops.frames import Frame
+from spectral_vmamba.ops.frames import Pose
 
 
 class StreamNorm(nn.RMSNorm):
@@ -55,13 +55,13 @@ class IsotropicBlock(nn.Module):
 
 
 class PatchSequence(NamedTuple):
-    """A sequence of patches, with a class token in the middle or without. With a canonical frame, `x` and `grid` are in
-    that frame, and `frame` converts back."""
+    """A sequence of patches, with a class token in the middle or without. With a frame, `x` and `grid` are in that
+    frame, and `pose` converts back."""
 
     x: Float[Tensor, "b s c"]
     grid: GridSize
     has_class_token: bool
-    frame: Frame | None
+    pose: Pose | None
 
     def class_token(self) -> Float[Tensor, "b p c"]:
         return split_class_token(self.x, self.has_class_token)[0]
@@ -69,7 +69,7 @@ class PatchSequence(NamedTuple):
     def maps(self) -> Float[Tensor, "b c h w"]:
         """The patches as feature maps in the orientation of the original images."""
         maps = split_class_token(self.x, self.has_class_token)[1].mT.unflatten(2, self.grid)
-        return self.frame.undo(maps) if self.frame else maps
+        return self.pose.undo(maps) if self.pose else maps
 
     def patches(self) -> Float[Tensor, "b l c"]:
         """The patches in raster order of the original images."""
@@ -77,7 +77,7 @@ class PatchSequence(NamedTuple):
 
     def in_image_order(self) -> Float[Tensor, "b s c"]:
         """The sequence with its patches in raster order of the original images."""
-        if self.frame is None:
+        if self.pose is None:
             return self.x
         return insert_class_token(self.class_token(), self.patches())
 
@@ -154,7 +154,7 @@ class IsotropicBackbone(Classifier):
         return self.forward_tokens(images).in_image_order()
 
     def forward_tokens(self, images: Float[Tensor, "b rgb H W"]) -> PatchSequence:
-        """Return all tokens, normalized, in the canonical frame if the network has one.
+        """Return all tokens, normalized, in the frame if the network has one.
 
         After pooling, they are the same bits for every quarter turn.
         """
@@ -170,7 +170,7 @@ class IsotropicBackbone(Classifier):
     def tokenize(self, images: Float[Tensor, "b rgb H W"]) -> PatchSequence:
         """Return the sequence that enters the first block."""
         check_images(images, self.in_chans, self.config.patch_size)
-        images, frame = enter_frame(images, self.config)
+        images, pose = enter_frame(images, self.config)
         missing_rows, missing_columns = (padding_for(side, self.config.patch_size) for side in images.shape[-2:])
         maps = self.patch_embed(F.pad(images, (0, missing_columns, 0, missing_rows)))
         grid = (maps.shape[-2], maps.shape[-1])
@@ -179,7 +179,7 @@ class IsotropicBackbone(Classifier):
             x = insert_class_token(self.cls_token.expand(x.shape[0], -1, -1), x)
         x = x + resample_positions(self.pos_embed, self.has_class_token, self.config.grid, grid)
         stream = x.to(torch.promote_types(x.dtype, torch.float32))
-        return PatchSequence(stream, grid, self.has_class_token, frame)
+        return PatchSequence(stream, grid, self.has_class_token, pose)
 
     def _run_blocks(
         self, images: Tensor, count: int | None = None, chosen: Collection[int] = ()

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from spectral_vmamba.layers.directional import GridSize
+from spectral_vmamba.ops.frames import FRAMES, Frame
 from spectral_vmamba.ops.selective_scan import Backend
 
 _PYRAMID = (4, 8, 16, 32)
@@ -13,18 +14,20 @@ _PYRAMID = (4, 8, 16, 32)
 class NetworkConfig:
     """The choices that define an architecture. Each field is also a keyword of `timm.create_model`."""
 
-    # Whether images are turned into their canonical frame (`ops.frames`) first: every network then gives the same bits
-    # for all quarter turns of an image. Keyword only, because subclasses have fields without defaults.
-    canonical_frame: bool = field(default=False, kw_only=True)
+    # The position into which images are turned first (`ops.frames`): with "quarter" and "moment", every network gives
+    # the same bits for all quarter turns of an image, with "moment" similar ones for all angles. Keyword only, because
+    # subclasses have fields without defaults.
+    frame: Frame = field(default="none", kw_only=True)
+
+    def __post_init__(self):
+        if self.frame not in FRAMES:
+            raise ValueError(f"expected frame to be one of {', '.join(FRAMES)}; got {self.frame!r}")
 
     @classmethod
     def from_keywords(cls, **keywords: Any) -> "NetworkConfig":
         """Build a configuration from the keywords that timm passes on. timm drops keywords that are None: the string
-        "none" means None. Lists, as JSON has them, become tuples."""
-        values: dict[str, Any] = {
-            name: None if value == "none" else as_tuples(value) for name, value in keywords.items()
-        }
-        return cls(**values)
+        "none" means None, except for `frame`. Lists, as JSON has them, become tuples."""
+        return cls(**{name: as_tuples(option_value(name, value)) for name, value in keywords.items()})
 
     @property
     def strides(self) -> tuple[int, ...]:
@@ -43,13 +46,13 @@ class NetworkConfig:
 
     @property
     def is_quarter_turn_invariant(self) -> bool:
-        """Whether the logits stay the same when the image is turned by quarter turns: by the canonical frame, to the
-        last bit, or by the layers themselves."""
-        return self.canonical_frame or self.is_quarter_turn_invariant_without_frame
+        """Whether the logits stay the same when the image is turned by quarter turns: by the frame, to the last bit, or
+        by the layers themselves."""
+        return self.frame != "none" or self.is_quarter_turn_invariant_without_frame
 
     @property
     def is_quarter_turn_invariant_without_frame(self) -> bool:
-        """Whether the layers alone, without a canonical frame, keep the logits the same up to rounding."""
+        """Whether the layers alone, without a frame, keep the logits the same up to rounding."""
         return False
 
 
@@ -69,6 +72,7 @@ class HierarchyConfig(NetworkConfig):
     output_stride: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self):
+        super().__post_init__()
         if len(self.widths) != len(self.depths) or not self.widths:
             raise ValueError(f"expected one depth per width, got widths {self.widths} and depths {self.depths}")
         halved = [self.patch_size * 2**i for i in range(len(self.widths))]
@@ -125,6 +129,7 @@ class IsotropicConfig(NetworkConfig):
     backend: Backend = "auto"
 
     def __post_init__(self):
+        super().__post_init__()
         for name in ("width", "depth", "state_size", "patch_size"):
             if getattr(self, name) < 1:
                 raise ValueError(f"expected {name} ≥ 1, got {getattr(self, name)}")
@@ -144,6 +149,11 @@ class IsotropicConfig(NetworkConfig):
     @property
     def feature_maps(self) -> int:
         return min(3, self.depth)
+
+
+def option_value(name: str, value: Any) -> Any:
+    """The value of an option that timm passed on: "none" stands for None, except for `frame`."""
+    return None if value == "none" and name != "frame" else value
 
 
 def as_tuples(value: Any) -> Any:

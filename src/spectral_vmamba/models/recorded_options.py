@@ -17,6 +17,16 @@ _OF_THE_MACHINE = ("backend", "stem_weights")  # what is installed here, and not
 _OF_THE_USE = ("solver", "img_size", "pyramid", "output_stride")  # recorded, but other values are no mistake
 
 
+def rename_old_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options under their names of today. Development versions before 0.2 had `canonical_frame`, True or False."""
+    renamed = dict(options)
+    if isinstance(canonical := renamed.pop("canonical_frame", None), bool):
+        renamed.setdefault("frame", "quarter" if canonical else "none")
+    elif canonical is not None:
+        renamed["canonical_frame"] = canonical
+    return renamed
+
+
 def record_options(config: NetworkConfig) -> dict[str, Any]:
     """Return the options of a network as values that JSON can hold. Functions are recorded by their names."""
     names = (field.name for field in fields(config))
@@ -32,6 +42,8 @@ def read_options(pretrained_cfg: Any, config_class: type[NetworkConfig]) -> tupl
         return pretrained_cfg, {}
     remaining = {key: value for key, value in pretrained_cfg.items() if key != CFG_KEY}
     recorded = pretrained_cfg[CFG_KEY]
+    if isinstance(recorded, Mapping):
+        recorded = rename_old_options(recorded)
     known = {field.name for field in fields(config_class)} - set(_OF_THE_MACHINE)
     if not isinstance(recorded, Mapping) or not recorded.keys() <= known:
         unknown = sorted(set(recorded) - known) if isinstance(recorded, Mapping) else recorded

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from spectral_vmamba.layers.mixer import LocalMixing, Merge
 from spectral_vmamba.layers.rfn import Rotations
 from spectral_vmamba.models.network_config import HierarchyConfig
+from spectral_vmamba.ops.frames import Frame
 from spectral_vmamba.ops.grid import Domain, Grid
 from spectral_vmamba.ops.orders import Pattern, pattern_directions, pattern_orders
 from spectral_vmamba.ops.selective_scan import Backend
@@ -48,7 +49,7 @@ class SpectralConfig(HierarchyConfig):
     radius_embedding: bool = False
     mlp_ratio: float = 4.0
     backend: Backend = "auto"
-    canonical_frame: bool = field(default=True, kw_only=True)
+    frame: Frame = field(default="quarter", kw_only=True)
 
     def __post_init__(self):
         super().__post_init__()

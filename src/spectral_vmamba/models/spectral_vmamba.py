@@ -80,10 +80,10 @@ _LITE = {
     "eigenvectors": 2,
 }
 _TINY = {"widths": (256, 512, 1024, 2048), "depths": (2, 2, 5, 2), "drop_path_rate": 0.2}
-# The paper's ablations remove one idea each. The canonical frame is off: it would make each of them invariant.
-_CROSS = {"traversal": "cross", "canonical_frame": False}
-_NO_RFN = {"rotations": "none", "canonical_frame": False}
-_RANDOM = {"traversal": "random", "canonical_frame": False}
+# The paper's ablations remove one idea each. The frame is off: it would make each of them invariant.
+_CROSS = {"traversal": "cross", "frame": "none"}
+_NO_RFN = {"rotations": "none", "frame": "none"}
+_RANDOM = {"traversal": "random", "frame": "none"}
 
 FAMILY = Family(
     "Spectral VMamba",

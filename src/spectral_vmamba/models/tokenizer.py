@@ -10,7 +10,7 @@ from spectral_vmamba.models.network_config import NetworkConfig
 from spectral_vmamba.models.spectral_config import SpectralConfig
 from spectral_vmamba.models.stem_factory import build_stem
 from spectral_vmamba.models.tokens import GridFeatures, Tokens
-from spectral_vmamba.ops.frames import Frame
+from spectral_vmamba.ops.frames import Pose
 from spectral_vmamba.ops.grid import Domain, Grid
 from spectral_vmamba.ops.orders import Pattern
 from spectral_vmamba.ops.spectral import spectral_traversal
@@ -19,7 +19,7 @@ from spectral_vmamba.ops.turns import mask_outside_disk
 
 
 class SpectralTokenizer(nn.Module):
-    """Canonical frame, then RFN (`features`), then STS (`traverse`)."""
+    """The frame, then RFN (`features`), then STS (`traverse`)."""
 
     def __init__(self, config: SpectralConfig, in_chans: int = 3):
         super().__init__()
@@ -39,32 +39,32 @@ class SpectralTokenizer(nn.Module):
         return frozen and self.config.rotations != "random"
 
     def forward(self, images: Float[Tensor, "b rgb H W"]) -> Tokens:
-        tokens, grid, frame = self.features(images)
-        return Tokens(tokens, self.traverse(tokens, grid), frame)
+        tokens, grid, pose = self.features(images)
+        return Tokens(tokens, self.traverse(tokens, grid), pose)
 
-    def features(self, images: Float[Tensor, "b rgb H W"]) -> tuple[Float[Tensor, "b l c"], Grid, Frame | None]:
-        """Return the RFN features as tokens, their grid, and the canonical frame, None without one."""
-        images, frame = self.stem_input(images)
+    def features(self, images: Float[Tensor, "b rgb H W"]) -> tuple[Float[Tensor, "b l c"], Grid, Pose | None]:
+        """Return the RFN features as tokens, their grid, and the pose of the images, None without a frame."""
+        images, pose = self.stem_input(images)
         maps = self.rfn(images)
         grid = self._grid(images, maps, self.patch_size)
-        return grid.from_map(maps), grid, frame
+        return grid.from_map(maps), grid, pose
 
     def forward_maps(self, images: Float[Tensor, "b rgb H W"]) -> tuple[Tokens, list[GridFeatures]]:
         """Also return the RFN features of the stem's maps that are finer than a patch, of strides 4, 8, …"""
-        images, frame = self.stem_input(images)
+        images, pose = self.stem_input(images)
         maps = self.rfn.forward_maps(images)
         strides = (*self.config.finer_strides, self.patch_size)
         grids = [self._grid(images, each, stride) for each, stride in zip(maps, strides, strict=True)]
         *finer, (x, grid, _) = [
-            GridFeatures(grid.from_map(each), grid, frame) for each, grid in zip(maps, grids, strict=True)
+            GridFeatures(grid.from_map(each), grid, pose) for each, grid in zip(maps, grids, strict=True)
         ]
-        return Tokens(x, self.traverse(x, grid), frame), finer
+        return Tokens(x, self.traverse(x, grid), pose), finer
 
     def _grid(self, images: Tensor, maps: Tensor, stride: int) -> Grid:
         return Grid(maps.shape[-2], maps.shape[-1], self.config.domain, diameter=min(images.shape[-2:]) / stride)
 
-    def stem_input(self, images: Float[Tensor, "b rgb H W"]) -> tuple[Float[Tensor, "b rgb H2 W2"], Frame | None]:
-        """Return the images as the RFN sees them: masked, and in their canonical frame.
+    def stem_input(self, images: Float[Tensor, "b rgb H W"]) -> tuple[Float[Tensor, "b rgb H2 W2"], Pose | None]:
+        """Return the images as the RFN sees them: masked, and in their frame.
 
         Images for which this gives the same bits have the same features.
         """
@@ -84,7 +84,7 @@ class SpectralTokenizer(nn.Module):
 
 
 class PatternTokenizer(nn.Module):
-    """Canonical frame, if the network has one, then a stem; visiting orders that are the same for every image."""
+    """The frame, if the network has one, then a stem; visiting orders that are the same for every image."""
 
     domain: Domain = "square"
     finer_channels: tuple[int, ...] = ()  # patches of 4 × 4 px: no map of a decoder is finer
@@ -99,8 +99,8 @@ class PatternTokenizer(nn.Module):
 
     def forward(self, images: Float[Tensor, "b rgb H W"]) -> Tokens:
         check_images(images, self.in_chans, self.patch_size)
-        images, frame = enter_frame(images, self.config)
+        images, pose = enter_frame(images, self.config)
         maps = self.stem(images)
         grid = Grid(maps.shape[-2], maps.shape[-1])
         traversal = PatternTraversal.from_pattern(self.orders, grid, maps.shape[0], maps.device)
-        return Tokens(grid.from_map(maps), traversal, frame)
+        return Tokens(grid.from_map(maps), traversal, pose)

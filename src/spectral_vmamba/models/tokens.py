@@ -7,30 +7,36 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from spectral_vmamba.ops.frames import Frame
+from spectral_vmamba.ops.frames import Pose
 from spectral_vmamba.ops.grid import Grid
 from spectral_vmamba.ops.traversal import Traversal
+from spectral_vmamba.ops.turns import turn
 
 FORMATS = ("NCHW", "NHWC", "NLC")
 
 
 class GridFeatures(NamedTuple):
-    """Features of the tokens of a grid. With a canonical frame, both are in that frame, and `frame` converts back."""
+    """Features of the tokens of a grid. With a frame, both are in it, and `pose` converts back."""
 
     x: Float[Tensor, "b l c"]
     grid: Grid
-    frame: Frame | None
+    pose: Pose | None
 
     def maps(self) -> Float[Tensor, "b c h w"]:
         """Feature maps in the orientation of the original images; cells without a token are zero."""
         maps = self.grid.to_map(self.x)
-        return self.frame.undo(maps) if self.frame else maps
+        if self.pose is None or self.pose.is_exact:
+            return self.pose.undo(maps) if self.pose else maps
+        # Interpolation mixes cells; those without a token do not count.
+        cells = self.grid.to_map(torch.ones_like(self.x[..., :1]))
+        shares = self.pose.undo(cells)
+        return torch.where(turn(cells, -self.pose.common) > 0, self.pose.undo(maps) / shares.clamp(min=1e-6), 0.0)
 
     def in_image_order(self) -> Float[Tensor, "b l c"]:
         """The tokens in raster order of the original images."""
-        if self.frame is None:
+        if self.pose is None:
             return self.x
-        return self.grid.turn(self.frame.common).from_map(self.maps())
+        return self.grid.turn(self.pose.common).from_map(self.maps())
 
     def in_format(self, output_fmt: str) -> Tensor:
         """The features in a layout that timm names: maps "NCHW" or "NHWC", or "NLC", the tokens in raster order."""
@@ -42,34 +48,40 @@ class GridFeatures(NamedTuple):
 
 
 class Tokens(NamedTuple):
-    """Token features and their traversal. With a canonical frame, both are in that frame, and `frame` converts back."""
+    """Token features and their traversal. With a frame, both are in it, and `pose` converts back."""
 
     x: Float[Tensor, "b l c"]
     traversal: Traversal
-    frame: Frame | None
+    pose: Pose | None
 
     def to(self, device: torch.device | str) -> "Tokens":
         """Move all tensors to a device."""
         indices = {name: getattr(self.traversal, name).to(device) for name in ("ranks", "content", "orders")}
-        frame = None if self.frame is None else replace(self.frame, own=self.frame.own.to(device))
-        return Tokens(self.x.to(device), replace(self.traversal, **indices), frame)
+        pose = None if self.pose is None else self.pose.to(device)
+        return Tokens(self.x.to(device), replace(self.traversal, **indices), pose)
 
     def features(self) -> GridFeatures:
         """The features without the traversal."""
-        return GridFeatures(self.x, self.traversal.grid, self.frame)
+        return GridFeatures(self.x, self.traversal.grid, self.pose)
 
     def maps(self) -> Float[Tensor, "b c h w"]:
         """Feature maps in the orientation of the original images; cells without a token are zero."""
         return self.features().maps()
 
     def with_maps(self, maps: Float[Tensor, "b c h w"]) -> "Tokens":
-        """Replace the features by those of feature maps in the orientation of the original images."""
-        maps = self.frame.apply(maps) if self.frame else maps
+        """Replace the features by those of feature maps in the orientation of the original images.
+
+        If the pose is interpolated, only the difference to `self.maps()` is: unchanged maps give the same features.
+        """
+        if self.pose is not None and not self.pose.is_exact:
+            change = self.traversal.grid.from_map(self.pose.apply(maps - self.maps().detach()))
+            return self._replace(x=self.x.detach() + change)
+        maps = self.pose.apply(maps) if self.pose else maps
         return self._replace(x=self.traversal.grid.from_map(maps).contiguous())
 
     def image_traversal(self) -> Traversal:
         """The visiting orders on the grid of the original images."""
-        return self.traversal.undo_frame(self.frame) if self.frame else self.traversal
+        return self.traversal.undo_pose(self.pose) if self.pose else self.traversal
 
 
 # What a hierarchical network takes: images, or the tokens that its tokenizer returned for them (from a feature cache).

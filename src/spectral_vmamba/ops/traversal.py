@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from spectral_vmamba.ops.frames import Frame
+from spectral_vmamba.ops.frames.pose import Pose
 from spectral_vmamba.ops.grid import Grid
 from spectral_vmamba.ops.orders import Pattern, pattern_orders, random_permutations
 from spectral_vmamba.ops.ranks import hash_ranks, tied_ranks
@@ -56,12 +56,22 @@ class Traversal:
         total = _window_values((self.content << 20) + hash_ranks(self.content), windows, 0).sum(-1)
         return Traversal.from_ranks(self.grid.halve(), ranks, tied_ranks(total * (_WINDOW_MULTIPLE // count)))
 
-    def undo_frame(self, frame: Frame) -> "Traversal":
-        """The same traversal on the grid of the original images, before they were turned into `frame`."""
-        grid = self.grid.turn(frame.common)
+    def undo_pose(self, pose: Pose) -> "Traversal":
+        """The same traversal on the grid of the original images.
+
+        A rotation between quarter turns moves tokens between cells: cells are visited in the order of the steps at the
+        places that they came from.
+        """
+        if not pose.is_exact:
+            rotation, quarters = pose.split()
+            steps = self.grid.from_map(rotation.undo(self.grid.to_map(self.inverses.mT.float()))).mT
+            orders = steps.argsort(dim=-1, stable=True)
+            ranks = orders[:, :: orders.shape[1] // self.ranks.shape[1]].argsort(-1)
+            return Traversal(self.grid, ranks, torch.zeros_like(self.content), orders).undo_pose(quarters)
+        grid = self.grid.turn(pose.common)
         numbers = torch.arange(self.content.shape[-1], device=self.content.device)
         numbers = self.grid.to_map(numbers[None, :, None].expand(len(self.content), -1, 1))
-        sources = grid.from_map(frame.undo(numbers))[..., 0]
+        sources = grid.from_map(pose.undo(numbers))[..., 0]
         targets = sources.argsort(-1)[:, None].expand(self.orders.shape)
         ranks = self.ranks.gather(-1, sources[:, None].expand(self.ranks.shape))
         return Traversal(grid, ranks, self.content.gather(-1, sources), targets.gather(-1, self.orders))

@@ -41,7 +41,7 @@ def turn(maps: Shaped[Tensor, "*b h w"], quarters: int) -> Shaped[Tensor, "*b h2
 
 
 def rotate(
-    maps: Float[Tensor, "b c h w"], degrees: float | Tensor, outside: Literal["zeros", "reflection"] = "zeros"
+    maps: Float[Tensor, "b c h w"], degrees: float | Float[Tensor, ""], outside: Literal["zeros", "reflection"] = "zeros"
 ) -> Float[Tensor, "b c h2 w2"]:
     """Rotate about the center. Multiples of 90 are exact quarter turns, other angles are bilinear on the same canvas.
 
@@ -50,17 +50,29 @@ def rotate(
     """
     if not isinstance(degrees, Tensor) and degrees % 90 == 0:
         return turn(maps, round(degrees / 90) % 4)
+    dtype = torch.promote_types(maps.dtype, torch.float32)
+    radians = torch.deg2rad(torch.as_tensor(degrees, dtype=dtype, device=maps.device))
+    direction = torch.stack([torch.cos(radians), torch.sin(radians)])
+    return rotate_each(maps, direction.expand(maps.shape[0], 2), outside)
+
+
+def rotate_each(
+    maps: Float[Tensor, "b c h w"],
+    directions: Float[Tensor, "b 2"],
+    outside: Literal["zeros", "reflection"] = "zeros",
+    interpolation: Literal["bilinear", "bicubic"] = "bilinear",
+) -> Float[Tensor, "b c h w"]:
+    """Rotate each image about the center by its own angle, given by cosine and sine, on the same canvas."""
     # In float32 at least: half precision cannot tell the coordinates of neighboring pixels apart.
     dtype = torch.promote_types(maps.dtype, torch.float32)
     height, width = maps.shape[-2:]
-    radians = torch.deg2rad(torch.as_tensor(degrees, dtype=dtype, device=maps.device))
-    cos, sin = torch.cos(radians), torch.sin(radians)
-    aspect = height / width
-    zero = torch.zeros_like(cos)
-    # Output → input coordinates, each axis in units of half its side; y points down.
-    affine = torch.stack([torch.stack([cos, -sin * aspect, zero]), torch.stack([sin / aspect, cos, zero])])
-    grid = F.affine_grid(affine.expand(maps.shape[0], 2, 3), list(maps.shape), align_corners=False)
-    rotated = F.grid_sample(maps.to(dtype), grid, mode="bilinear", padding_mode=outside, align_corners=False)
+    cos, sin = directions.to(dtype)[:, :, None, None].unbind(1)
+    # Pixel centers from the center of the canvas, in half pixels; y points down. Every coordinate is computed by itself:
+    # the rotation of an image does not depend on the rest of the batch.
+    y, x = (torch.arange(1 - side, side, 2, dtype=dtype, device=maps.device) for side in (height, width))
+    y = y[:, None]
+    sources = torch.stack([(cos * x - sin * y) / width, (sin * x + cos * y) / height], dim=-1)
+    rotated = F.grid_sample(maps.to(dtype), sources, mode=interpolation, padding_mode=outside, align_corners=False)
     return rotated.to(maps.dtype)
 
 

@@ -20,7 +20,7 @@ ul { margin: .3rem 0; padding-left: 1.2rem; }
 _EXPLANATION = (
     "Each image is changed, and the prediction is compared with that on the unchanged image. A flip is a changed "
     "prediction; |Δp| is the change of a probability. The level “tensor” turns the preprocessed image by 90, 180 and "
-    "270°; “no-frame” does the same with the canonical frame switched off; “files” turns the original image by 90, "
+    "270°; “no-frame” does the same with the frame switched off; “files” turns the original image by 90, "
     "180 and 270° and saves it again as PNG or JPEG (the number is the quality), or resizes it by 2 % (at least one "
     "pixel); “angles” rotates the original image (bicubic)."
 )

@@ -16,11 +16,11 @@ from spectral_vmamba.plots.training_plots import LearningCurve, plot_confusion, 
 from spectral_vmamba.plots.traversal_plots import plot_traversals
 
 _SOURCES = (
-    "The canonical frame turns every image to one of its four quarter turns, chosen by its content, before the first "
+    "The quarter frame turns every image to one of its four quarter turns, chosen by its content, before the first "
     "layer. All four quarter turns then enter the network as the same bits: this holds for every network, VMamba "
     "included (level “tensor”).",
     "RFN (features) and STS (visiting orders) make Spectral VMamba itself invariant to quarter turns, up to rounding. "
-    "This shows when the canonical frame is switched off after training (level “no-frame”); VMamba's predictions then "
+    "This shows when the frame is switched off after training (level “no-frame”); VMamba's predictions then "
     "depend on the orientation.",
     "Nothing is promised between quarter turns: the curves below are measurements.",
 )
@@ -96,7 +96,7 @@ def make_comparison_report(
             "Visiting orders of rotated images",
             [
                 "Each pair of rows shows a photograph, upright and rotated. Colors show when each patch is visited: "
-                "along each eigenvector of the similarity graph, and by the scans of VMamba. The canonical frame is "
+                "along each eigenvector of the similarity graph, and by the scans of VMamba. The frame is "
                 "off here, so that RFN and STS see different pixels in the two rows. The title counts, at quarter "
                 "turns, the steps that visit the same patch; ρ is the rank correlation."
             ],

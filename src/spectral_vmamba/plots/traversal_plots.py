@@ -51,4 +51,4 @@ def _title(pairs: Sequence[TraversalPair]) -> str:
     cross_scan = summarize_steps([pair.cross_scan for pair in pairs])
     if spectral is None or cross_scan is None:
         return title
-    return f"{title}\nRotated, without the canonical frame. Eigenvectors: {spectral}. VMamba: {cross_scan}."
+    return f"{title}\nRotated, without the frame. Eigenvectors: {spectral}. VMamba: {cross_scan}."

@@ -1,45 +1,25 @@
-"""The canonical frame: the quarter turn that depends on an image's content, not on how the image was turned.
+"""The frame "quarter": the quarter turn that depends on an image's content, not on how the image was turned.
 
-Every quarter turn of an image has the same canonical frame, down to the last bit. `canonical_frame` works on batches of
+Every quarter turn of an image has the same canonical turn, down to the last bit. `quarter_frame` works on batches of
 tensors, `canonical_turn` on one decoded image. Both take the lexicographically largest turn, landscape first; tensors
 are compared channel by channel, decoded images pixel by pixel.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int, Shaped, UInt8
+from jaxtyping import Float, UInt8
 from torch import Tensor
 
+from spectral_vmamba.ops.frames.pose import Pose
 from spectral_vmamba.ops.turns import turn
 
 # Pixels of one strip in a comparison of decoded images.
 _LARGEST_STRIP = 2**18
 
 
-@dataclass(frozen=True)
-class Frame:
-    """The quarter turns that brought a batch into its canonical frame: `common` for all, then `own` for each image."""
-
-    common: int
-    own: Int[Tensor, "b"]
-    step: int  # own turns are multiples of this: 1 for square images, 2 (half turns) otherwise
-
-    def apply(self, maps: Shaped[Tensor, "b c h w"]) -> Shaped[Tensor, "b c h2 w2"]:
-        """Turn maps from the frame of the original images into the canonical frame."""
-        landscape = turn(maps, self.common)
-        candidates = [turn(landscape, quarters) for quarters in range(0, 4, self.step)]
-        return _select(candidates, self.own // self.step)
-
-    def undo(self, maps: Shaped[Tensor, "b c h w"]) -> Shaped[Tensor, "b c h2 w2"]:
-        """Turn maps from the canonical frame back into the frame of the original images."""
-        candidates = [turn(maps, -quarters) for quarters in range(0, 4, self.step)]
-        return turn(_select(candidates, self.own // self.step), -self.common)
-
-
-def canonical_frame(images: Float[Tensor, "b c h w"]) -> tuple[Float[Tensor, "b c h2 w2"], Frame]:
+def quarter_frame(images: Float[Tensor, "b c h w"]) -> tuple[Float[Tensor, "b c h2 w2"], Pose]:
     """Turn each image to the quarter turn whose values, read in order, are lexicographically largest.
 
     Two candidates tie only if they are the same image. Values are compared, never summed, so there is no rounding and
@@ -57,7 +37,7 @@ def canonical_frame(images: Float[Tensor, "b c h w"]) -> tuple[Float[Tensor, "b 
         wins = _lexicographically_greater(challenger, best)
         best = torch.where(wins[:, None, None, None], challenger, best)
         own = torch.where(wins, quarters, own)
-    return best, Frame(common, own, step)
+    return best, Pose(common, own, step)
 
 
 def canonical_turn(pixels: UInt8[np.ndarray, "h w *c"]) -> tuple[UInt8[np.ndarray, "h2 w2 *c"], int]:
@@ -107,11 +87,6 @@ def _strip_of_turn(quarters: int, start: int, stop: int, height: int, width: int
         (slice(height - stop, height - start), everything),
         (everything, slice(start, stop)),
     ][quarters]
-
-
-def _select(candidates: list[Tensor], index: Int[Tensor, "b"]) -> Tensor:
-    image = torch.arange(index.shape[0], device=index.device)
-    return torch.stack(candidates)[index, image]
 
 
 def _lexicographically_greater(a: Tensor, b: Tensor) -> Tensor:

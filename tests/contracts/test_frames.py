@@ -1,4 +1,4 @@
-"""With `canonical_frame=True`, every registered network gives the same bits for all quarter turns of an image.
+"""With a frame, every registered network gives the same bits for all quarter turns of an image.
 
 Weights are so large that a few layers show what is not invariant. Networks of published sizes are made narrow.
 """
@@ -8,13 +8,15 @@ import torch
 from torch import nn
 
 from spectral_vmamba.models import create_model, find_family, is_cpu_scale, without_frame
-from spectral_vmamba.ops.frames import canonical_frame
+from spectral_vmamba.ops.frames import quarter_frame
 from spectral_vmamba.ops.turns import turn
 from spectral_vmamba.testing import activate_scan, rotation_gap
 from tests.support.models import KINDS, ONE_PER_FAMILY, build, full_except, shallow_options
 
 SIZES = [(32, 32), (24, 40)]
+FRAMES = ("quarter", "moment")
 every_name = pytest.mark.parametrize("name", full_except(KINDS))
+every_frame = pytest.mark.parametrize("frame", FRAMES)
 
 
 def build_sensitive(name, **options):
@@ -25,9 +27,10 @@ def build_sensitive(name, **options):
     return model
 
 
+@every_frame
 @every_name
-def test_quarter_turns_give_the_same_bits(name, crops):
-    model = build_sensitive(name, canonical_frame=True)
+def test_quarter_turns_give_the_same_bits(name, frame, crops):
+    model = build_sensitive(name, frame=frame)
     assert model.config.is_quarter_turn_invariant
     for size in SIZES:
         images = crops(4, size)
@@ -38,9 +41,10 @@ def test_quarter_turns_give_the_same_bits(name, crops):
             assert torch.equal(model(turn(images, 1)), model(images))
 
 
+@every_frame
 @every_name
-def test_feature_maps_are_turned_back(name, crops):
-    model = build_sensitive(name, canonical_frame=True)
+def test_feature_maps_are_turned_back(name, frame, crops):
+    model = build_sensitive(name, frame=frame)
     images = crops(2, SIZES[1])
     with torch.no_grad():
         upright = model.forward_intermediates(images, norm=True, intermediates_only=True)
@@ -52,10 +56,10 @@ def test_feature_maps_are_turned_back(name, crops):
 
 @every_name
 def test_without_the_frame_the_layers_alone_decide(name, crops):
-    model = build_sensitive(name, canonical_frame=True)
+    model = build_sensitive(name, frame="quarter")
     plain = without_frame(model)
-    assert model.config.canonical_frame, "the network itself is not changed"
-    assert not plain.config.canonical_frame
+    assert model.config.frame == "quarter", "the network itself is not changed"
+    assert plain.config.frame == "none"
     assert all(a is b for a, b in zip(model.parameters(), plain.parameters(), strict=True))
     gaps = rotation_gap(plain, crops(4, SIZES[0]))
     if plain.config.is_quarter_turn_invariant_without_frame:
@@ -68,17 +72,18 @@ def test_without_the_frame_the_layers_alone_decide(name, crops):
 def test_an_image_already_in_its_frame_is_not_changed(name, crops):
     """The frame turns pixels and nothing else: on canonical images, the same bits as without it."""
     images = crops(4, SIZES[1])
-    model = build_sensitive(name, canonical_frame=True)
-    canonical, _ = canonical_frame(images)
+    model = build_sensitive(name, frame="quarter")
+    canonical, _ = quarter_frame(images)
     with torch.no_grad():
         for method in ("forward", "forward_features"):
             with_frame, without = getattr(model, method), getattr(without_frame(model), method)
             assert torch.equal(with_frame(canonical), without(canonical))
 
 
+@every_frame
 @pytest.mark.parametrize("name", ONE_PER_FAMILY)
-def test_each_image_has_its_own_frame(name, crops):
-    model = build_sensitive(name, canonical_frame=True)
+def test_each_image_has_its_own_pose(name, frame, crops):
+    model = build_sensitive(name, frame=frame)
     images = crops(4, 32)
     mixed = torch.cat([turn(image[None], i) for i, image in enumerate(images)])
     with torch.no_grad():
@@ -87,7 +92,7 @@ def test_each_image_has_its_own_frame(name, crops):
 
 @pytest.mark.parametrize("name", ["vim_nano", "local_vim_nano"])
 def test_sequences_are_in_image_order(name, crops):
-    model = build_sensitive(name, canonical_frame=True)
+    model = build_sensitive(name, frame="quarter")
     images = crops(3, SIZES[1])
     with torch.no_grad():
         sequence, (maps,) = model.forward_intermediates(images, indices=[-1], norm=True)
@@ -104,5 +109,5 @@ def test_sequences_are_in_image_order(name, crops):
 
 def test_the_default_is_on_for_spectral_vmamba_only():
     for name in ONE_PER_FAMILY:
-        assert find_family(name).config(name).canonical_frame == (name == "spectral_vmamba_nano")
-        assert create_model(name, canonical_frame=False).config.canonical_frame is False
+        assert find_family(name).config(name).frame == ("quarter" if name == "spectral_vmamba_nano" else "none")
+        assert create_model(name, frame="none").config.frame == "none"

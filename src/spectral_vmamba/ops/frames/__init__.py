@@ -1,0 +1,28 @@
+"""Frames: the position of its own into which an image is turned before a network sees it.
+
+* "quarter": the quarter turn whose values are lexicographically largest. Exact: the same bits for all quarter turns.
+* "moment": then one rotation, after which the brightness centroid of the inscribed disk points up. The same position
+  for every angle, up to interpolation; still the same bits for all quarter turns.
+
+A `Pose` is the turn that was applied; it converts feature maps between the two positions.
+"""
+
+from typing import Literal, get_args
+
+from spectral_vmamba.ops.frames.moment import brightness_direction, moment_frame
+from spectral_vmamba.ops.frames.pose import Pose
+from spectral_vmamba.ops.frames.quarter import canonical_quarters, canonical_turn, quarter_frame
+
+Frame = Literal["none", "quarter", "moment"]
+FRAMES: tuple[Frame, ...] = get_args(Frame)
+
+__all__ = [
+    "FRAMES",
+    "Frame",
+    "Pose",
+    "brightness_direction",
+    "canonical_quarters",
+    "canonical_turn",
+    "moment_frame",
+    "quarter_frame",
+]

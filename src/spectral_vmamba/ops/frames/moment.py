@@ -1,0 +1,68 @@
+"""The frame "moment": the brightness centroid of the inscribed disk points up.
+
+The centroid is a sum over pixels of brightness times position. It turns with the image, by any angle. Brightness and
+weights are rounded to integers, whose sums are exact: the angle cannot depend on the batch or on the device.
+"""
+
+from dataclasses import replace
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from spectral_vmamba.ops.frames.pose import Pose
+from spectral_vmamba.ops.frames.quarter import quarter_frame
+from spectral_vmamba.ops.turns import mask_outside_disk, rotate_each
+
+# Brightness is counted in units of 2^-12, up to ±2^22, and weights in units of 2^-10, up to 1. The sum over 2^24 pixels
+# stays below 2^56, and is exact in 64 bits.
+_BRIGHTNESS_BITS, _LARGEST_BRIGHTNESS = 12, 2**22
+_WEIGHT_BITS = 10
+
+
+def moment_frame(images: Float[Tensor, "b c h w"]) -> tuple[Float[Tensor, "b c h2 w2"], Pose]:
+    """Rotate each image so that the brightness centroid of its inscribed disk points up; the rest is set to zero.
+
+    The quarter frame comes first, so that all quarter turns of an image give the same bits. The rotation is bicubic and
+    limited to the values of the image, which it would overshoot at edges.
+    """
+    turned, pose = quarter_frame(mask_outside_disk(images))
+    right, up = brightness_direction(turned).unbind(1)
+    pose = replace(pose, rotation=torch.stack([up, right], dim=1))  # from the direction (right, up) to (0, 1)
+    return mask_outside_disk(rotate_sharply(turned, pose.rotation)), pose
+
+
+def rotate_sharply(images: Float[Tensor, "b c h w"], rotation: Float[Tensor, "b 2"]) -> Float[Tensor, "b c h w"]:
+    """Rotate by bicubic interpolation, limited to the range of values that each channel of an image has."""
+    lowest, highest = images.amin((-2, -1), keepdim=True), images.amax((-2, -1), keepdim=True)
+    return rotate_each(images, rotation, interpolation="bicubic").clamp(lowest, highest)
+
+
+def brightness_direction(images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b 2"]:
+    """The unit vector, to the right and up, from the center to the brightness centroid of the inscribed disk.
+
+    It is (0, 1) where there is none, because the image is constant or symmetric. Brightness is the sum of the channels.
+    Pixels count less towards the edge of the disk, where a shift would add or remove some at once.
+    """
+    gray = images.detach().to(torch.promote_types(images.dtype, torch.float32)).sum(1)
+    gray = (gray * 2**_BRIGHTNESS_BITS).nan_to_num(0.0).clamp(-_LARGEST_BRIGHTNESS, _LARGEST_BRIGHTNESS)
+    counted = gray.round().to(torch.int64)
+    sums = [(counted * weight).sum((-2, -1)) for weight in _weights(*images.shape[-2:], images.device)]
+    centroid = torch.stack(sums, dim=1)
+    # Only operations that are rounded the same way everywhere: no arc tangent, no cosine.
+    x, y = centroid.to(gray.dtype).unbind(1)
+    length = (x * x + y * y).sqrt()[:, None]
+    upward = torch.tensor([0.0, 1.0], dtype=gray.dtype, device=gray.device)
+    return torch.where(length > 0, centroid.to(gray.dtype) / length.clamp(min=1), upward)
+
+
+def _weights(height: int, width: int, device: torch.device) -> tuple[Int[Tensor, "h w"], Int[Tensor, "h w"]]:
+    """How much each pixel pulls to the right and up: its position times 1 − r², 0 outside the disk.
+
+    Pixels opposite each other have opposite weights: a constant brightness has no direction.
+    """
+    diameter = min(height, width)
+    y, x = (torch.arange(side, device=device) * 2 - (side - 1) for side in (height, width))
+    x, y = x[None, :] / diameter, -y[:, None] / diameter
+    window = (1 - (x**2 + y**2)).clamp(min=0) * 2**_WEIGHT_BITS
+    return (x * window).round().to(torch.int64), (y * window).round().to(torch.int64)
