@@ -80,11 +80,11 @@ def measure_epochs(
     return [round(report.images_per_second, 1) for report in fit(config, reporter=reporter).history]
 
 
-def measure(pack: Path, folder: Path, turns: int, **model_options: Any) -> dict[str, Any]:
-    """Fill the cache, then train `turns` times from it and through the stem."""
+def measure(pack: Path, folder: Path, repeats: int, **model_options: Any) -> dict[str, Any]:
+    """Fill the cache, then train `repeats` times from it and through the stem."""
     timer, cached, uncached = FillTimer(), [], []
     measure_epochs(pack, folder, True, 1, timer, **model_options)
-    for _ in range(turns):
+    for _ in range(repeats):
         cached += measure_epochs(pack, folder, True, 8, SilentReporter(), **model_options)
         uncached += measure_epochs(pack, folder, False, 1, SilentReporter(), **model_options)
     return {
@@ -104,14 +104,14 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True, help="JSON file to write")
     parser.add_argument("--images", type=int, default=1280, help="training images in the sample")
     parser.add_argument("--size", type=int, default=128, help="pixels per side")
-    parser.add_argument("--turns", type=int, default=3, help="runs from the cache and runs through the stem")
-    parser.add_argument("--rotations", type=int, nargs="+", default=[4, 8], help="RFN angles of the stem")
+    parser.add_argument("--repeats", type=int, default=3, help="runs from the cache and runs through the stem")
+    parser.add_argument("--rfn-turns", type=int, nargs="+", default=[4, 8], help="RFN angles of the stem")
     options = parser.parse_args()
     results = []
     with tempfile.TemporaryDirectory() as name:
         pack = write_sample(options.data, options.size, options.images, Path(name))
-        for rotations in options.rotations:
-            results.append(measure(pack, Path(name), options.turns, rotations=rotations))
+        for turns in options.rfn_turns:
+            results.append(measure(pack, Path(name), options.repeats, turns=turns))
             print(json.dumps(results[-1], indent=1), flush=True)
     environment = measure_environment()
     about = {

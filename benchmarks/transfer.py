@@ -68,7 +68,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "random orders": {"traversal": "random"},
     "raw spectral": {"frame": "none"},
     "raw cross-scan": {"traversal": "cross", "frame": "none"},
-    "no RFN": {"rotations": None, "frame": "none"},
+    "no RFN": {"turns": 1, "frame": "none"},
 }
 LINEAR = "mean pooling, linear"
 WHOLE = "whole network, linear"

@@ -14,9 +14,9 @@ with install_import_hook("spectral_vmamba", "beartype.beartype"):
 import torch
 for options in (
     {},
-    {"domain": "disk", "rotations": 8, "share_directions": True},
+    {"domain": "disk", "turns": 8, "share_directions": True},
     {"merge": "concat", "radius_embedding": True, "frame": "none", "neighbors": None, "solver": "subspace"},
-    {"traversal": "random", "rotations": None, "local_mixing": None, "state_size": 2, "solver": "arpack"},
+    {"traversal": "random", "turns": 1, "local_mixing": None, "state_size": 2, "solver": "arpack"},
     {"backend": "portable"},
     {"backend": "reference"},
 ):

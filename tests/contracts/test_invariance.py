@@ -12,19 +12,19 @@ import pytest
 import torch
 
 from spectral_vmamba.models import timm, without_frame
+from spectral_vmamba.ops.frames import FRAMES
 from spectral_vmamba.ops.grid import Grid
 from spectral_vmamba.ops.spectral import canonical
-from spectral_vmamba.ops.frames import FRAMES
 from spectral_vmamba.ops.turns import turn
 from spectral_vmamba.testing import activate_scan, rotation_gap
 
 OTHER_SIZES = [(192, 256), (160, 160), (97, 131)]
 OPTIONS = [
     {},
-    {"rotations": 8},
-    {"rotations": "random"},
+    {"turns": 8},
+    {"turns": "random"},
     {"domain": "disk"},
-    {"domain": "disk", "neighbors": "none", "share_directions": True, "rotations": 8},
+    {"domain": "disk", "neighbors": "none", "share_directions": True, "turns": 8},
     {"merge": "concat"},
     {"share_directions": True},
     {"share_directions": True, "merge": "concat"},
@@ -215,7 +215,7 @@ def test_unpooled_outputs_turn_with_the_image(crops, size, frame):
 SINGLE = [
     ("spectral_vmamba_nano", 32, {}),
     ("spectral_vmamba_nano", 32, {"frame": "none"}),
-    ("spectral_vmamba_nano", (40, 56), {"domain": "disk", "rotations": 8}),
+    ("spectral_vmamba_nano", (40, 56), {"domain": "disk", "turns": 8}),
     ("spectral_vmamba_tiny", 224, {}),
 ]
 
@@ -253,8 +253,8 @@ class TestTheChecksCanFail:
         assert max(gap.positions_unchanged for gap in gaps) < 0.5
 
     def test_no_rfn(self, crops):
-        model = build("spectral_vmamba_nano", True, frame="none", rotations="none")
-        assert model.tokenizer.rfn.rotations is None
+        model = build("spectral_vmamba_nano", True, frame="none", turns=1)
+        assert model.tokenizer.rfn.turns == 1
         assert max(gap.max_difference for gap in rotation_gap(model, crops(12, 32))) > 1e-2
 
     def test_signs_by_the_first_raster_entry(self, crops, monkeypatch):

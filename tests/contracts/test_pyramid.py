@@ -59,11 +59,11 @@ def test_gradients_reach_every_trainable_parameter(name):
             assert parameter.grad.any(), parameter_name
 
 
-@pytest.mark.parametrize("rotations", [4, 8])
+@pytest.mark.parametrize("turns", [4, 8])
 @pytest.mark.parametrize("domain", ["square", "disk"])
-def test_rfn_makes_the_maps_of_the_stem_equivariant_without_the_frame(rotations, domain):
+def test_rfn_makes_the_maps_of_the_stem_equivariant_without_the_frame(turns, domain):
     """Also where the image does not consist of whole patches. Up to rounding: convolutions of the turned views."""
-    options = {"patch_size": 16, "rotations": rotations, "domain": domain, "frame": "none"}
+    options = {"patch_size": 16, "turns": turns, "domain": domain, "frame": "none"}
     model = build("spectral_vmamba_nano", features_only=True, **options).double().eval()
     assert model.feature_info.reduction() == [4, 8, 16, 32, 64]
     assert model.feature_info.channels() == [12, 24, 48, 96, 192]

@@ -97,7 +97,7 @@ def test_other_graphs_share_the_features_and_other_stems_do_not(model, dataset, 
     same_rows, computed = cache_rows(store := open_lite_store(tmp_path, dense), dataset, view)
     assert computed == 0
     assert not torch.equal(store.tokens(same_rows).traversal.orders, before.orders)
-    without_rotations = lite_model(rotations=None)
+    without_rotations = lite_model(turns=1)
     assert cache_rows(open_lite_store(tmp_path, without_rotations), dataset.subset(np.arange(2)), view)[1] == 2
 
 

@@ -13,7 +13,7 @@ from spectral_vmamba.models import timm
 from spectral_vmamba.testing import activate_scan
 from tests.support.models import build
 
-OPTIONS = {"rotations": 8, "domain": "disk", "neighbors": "none"}  # none of them changes the shape of a tensor
+OPTIONS = {"turns": 8, "domain": "disk", "neighbors": "none"}  # none of them changes the shape of a tensor
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +56,8 @@ def test_options_come_back_from_folders_of_timm(model, images, tmp_path):
 
 def test_other_options_are_noticed(model, tmp_path):
     folder = save_for_hub(model, tmp_path)
-    with pytest.warns(UserWarning, match=r"other options: rotations=4 \(saved with 8\)\. Omit"):
-        load(folder, rotations=4)
+    with pytest.warns(UserWarning, match=r"other options: turns=4 \(saved with 8\)\. Omit"):
+        load(folder, turns=4)
     edit_config(folder, lambda config: config["model_args"].update(domain="square"))
     with pytest.warns(UserWarning, match=r"domain='square' \(saved with 'disk'\)"):
         load(folder)
@@ -72,8 +72,8 @@ def test_missing_options_are_noticed(model, tmp_path):
 
 def test_unknown_options_are_refused(model, tmp_path):
     folder = save_for_hub(model, tmp_path)
-    edit_config(folder, lambda config: config["pretrained_cfg"]["model_args"].update(stem_weights="/x", turns=3))
-    with pytest.raises(ValueError, match=r"SpectralConfig does not have: \['stem_weights', 'turns'\]"):
+    edit_config(folder, lambda config: config["pretrained_cfg"]["model_args"].update(stem_weights="/x", wings=3))
+    with pytest.raises(ValueError, match=r"SpectralConfig does not have: \['stem_weights', 'wings'\]"):
         load(folder)
 
 

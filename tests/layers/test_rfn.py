@@ -10,10 +10,11 @@ from spectral_vmamba.ops.turns import turn
 SIZES = [(32, 32), (24, 40), (97, 131), (30, 30), (5, 5), (3, 50)]
 
 
-@pytest.mark.parametrize("rotations", [4, 8, "random"])
+@pytest.mark.parametrize("pool", ["max", "mean"])
+@pytest.mark.parametrize("turns", [4, 8, "random"])
 @pytest.mark.parametrize("size", SIZES, ids=str)
-def test_quarter_turns_of_the_image_turn_the_features(size, rotations):
-    rfn = RotationalFeatureNormalizer(ConvStem(3, 12, 8), 8, rotations).double().eval()
+def test_quarter_turns_of_the_image_turn_the_features(size, turns, pool):
+    rfn = RotationalFeatureNormalizer(ConvStem(3, 12, 8), 8, turns, pool).double().eval()
     images = torch.randn(2, 3, *size, dtype=torch.float64)
     with torch.no_grad():
         maps = rfn(images)
@@ -33,21 +34,22 @@ def test_float32_features_keep_their_bits_after_a_turn_and_in_any_batch(size):
 
 
 def test_a_stem_without_rfn_is_not_equivariant():
-    rfn = RotationalFeatureNormalizer(ConvStem(3, 12, 8), 8, None).eval()
+    rfn = RotationalFeatureNormalizer(ConvStem(3, 12, 8), 8, 1).eval()
     images = torch.randn(2, 3, 32, 32)
     assert (rfn(turn(images, 1)) - turn(rfn(images), 1)).abs().max() > 0.1
 
 
-def test_four_rotations_are_the_maximum_over_four_views():
+@pytest.mark.parametrize("pool", ["max", "mean"])
+def test_four_turns_are_the_maximum_or_mean_over_four_views(pool):
     stem = ConvStem(3, 6, 4)
     images = torch.randn(1, 3, 16, 16)
-    views = [turn(stem(turn(images, q)), -q) for q in range(4)]
-    maps = RotationalFeatureNormalizer(stem, 4)(images)
+    views = torch.stack([turn(stem(turn(images, q)), -q) for q in range(4)])
+    maps = RotationalFeatureNormalizer(stem, 4, pool=pool)(images)
     # One batch of four views rounds differently from four batches of one. Measured: 8.3e-7.
-    torch.testing.assert_close(maps, torch.stack(views).amax(0), rtol=0, atol=8e-6)
+    torch.testing.assert_close(maps, views.amax(0) if pool == "max" else views.mean(0), rtol=0, atol=8e-6)
 
 
-def test_eight_rotations_add_views_inside_the_disk_only():
+def test_eight_turns_add_views_inside_the_disk_only():
     stem = ConvStem(3, 6, 4)
     images = torch.randn(1, 3, 32, 32)
     four, eight = (RotationalFeatureNormalizer(stem, 4, r)(images) for r in (4, 8))
@@ -56,7 +58,7 @@ def test_eight_rotations_add_views_inside_the_disk_only():
     assert torch.equal(eight[..., 0, 0], four[..., 0, 0]), "the corners of the 45° view lie outside the image"
 
 
-def test_random_rotations_differ_between_calls_in_training_only():
+def test_random_turns_differ_between_calls_in_training_only():
     rfn = RotationalFeatureNormalizer(ConvStem(3, 6, 4), 4, "random")
     images = torch.randn(1, 3, 16, 16)
     assert not torch.equal(rfn.train()(images), rfn(images))
@@ -65,8 +67,8 @@ def test_random_rotations_differ_between_calls_in_training_only():
     assert all(p.grad is not None and p.grad.isfinite().all() for p in rfn.parameters())
 
 
-@pytest.mark.parametrize(("rotations", "passes"), [(4, 4), (8, 8), ("random", 4), (None, 1)])
-def test_passes_counts_the_images_that_the_stem_processes(rotations, passes):
+@pytest.mark.parametrize(("turns", "passes"), [(4, 4), (8, 8), ("random", 4), (1, 1)])
+def test_passes_counts_the_images_that_the_stem_processes(turns, passes):
     class Counting(nn.Module):
         processed = 0
 
@@ -75,11 +77,13 @@ def test_passes_counts_the_images_that_the_stem_processes(rotations, passes):
             return images[:, :, ::4, ::4]
 
     stem = Counting()
-    rfn = RotationalFeatureNormalizer(stem, 4, rotations).eval()
+    rfn = RotationalFeatureNormalizer(stem, 4, turns).eval()
     rfn(torch.randn(3, 2, 8, 12))
     assert stem.processed == 3 * passes == 3 * rfn.passes
 
 
-def test_unknown_rotations():
-    with pytest.raises(ValueError, match="expected rotations"):
+def test_unknown_turns():
+    with pytest.raises(ValueError, match="expected turns"):
         RotationalFeatureNormalizer(nn.Identity(), 1, 5)
+    with pytest.raises(ValueError, match="expected the pool max or mean"):
+        RotationalFeatureNormalizer(nn.Identity(), 1, 4, "sum")

@@ -95,7 +95,7 @@ def test_close_names_are_listed_once(query):
 
 
 def test_none_is_passed_on_and_timm_passes_the_string_none():
-    ours = spectral_vmamba.create_model("spectral_vmamba_nano", neighbors=None, rotations=None, local_mixing=None)
-    timms = timm.create_model("spectral_vmamba_nano", neighbors="none", rotations="none", local_mixing="none")
+    ours = spectral_vmamba.create_model("spectral_vmamba_nano", neighbors=None, turns=1, local_mixing=None)
+    timms = timm.create_model("spectral_vmamba_nano", neighbors="none", turns=1, local_mixing="none")
     assert ours.config == timms.config
-    assert ours.config.neighbors is ours.config.rotations is ours.config.local_mixing is None
+    assert ours.config.neighbors is ours.config.local_mixing is None

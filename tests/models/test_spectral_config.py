@@ -29,7 +29,7 @@ def test_more_neighbors_or_eigenvectors_than_tokens(options):
         ({"solver": "magic"}, "expected solver"),
         ({"eigenvectors": 0}, "eigenvectors ≥ 1"),
         ({"neighbors": 0}, "neighbors ≥ 1"),
-        ({"rotations": 3}, "expected rotations"),
+        ({"turns": 3}, "expected turns"),
         ({"stem": "resnet18"}, "'conv' or 'timm:NAME'"),
         ({"stem": "timm:resnet_18"}, "timm has no model"),
         ({"stem": "timm:resnet18", "patch_size": 64}, "none of the patch size 64"),
@@ -60,11 +60,11 @@ def test_every_hierarchy_needs_one_depth_per_width(name):
     [
         ({}, True),
         ({"frame": "none"}, True),
-        ({"frame": "none", "rotations": None}, False),
+        ({"frame": "none", "turns": 1}, False),
         ({"frame": "none", "traversal": "random"}, False),
         ({"frame": "none", "traversal": "cross"}, False),
         ({"frame": "none", "local_mixing": "depthwise"}, False),
-        ({"rotations": None, "traversal": "cross"}, True),
+        ({"turns": 1, "traversal": "cross"}, True),
     ],
     ids=str,
 )

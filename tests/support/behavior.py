@@ -25,9 +25,9 @@ SMALL_HIERARCHY = {"widths": (32, 64, 128, 256), "depths": (1, 1, 2, 1)}
 SMALL_ISOTROPIC = {"width": 32, "depth": 4, "img_size": 64}
 OPTIONS = (
     {},
-    {"domain": "disk", "rotations": 8, "share_directions": True},
+    {"domain": "disk", "turns": 8, "share_directions": True},
     {"merge": "concat", "radius_embedding": True, "frame": "none", "neighbors": None},
-    {"traversal": "random", "rotations": None, "local_mixing": None, "state_size": 2},
+    {"traversal": "random", "turns": 1, "local_mixing": None, "state_size": 2},
     {"traversal": "cross", "local_mixing": "depthwise"},
 )
 

@@ -23,10 +23,10 @@ def save_for_hub(model: Predictor | nn.Module, folder: str | Path, classes: Sequ
 
     >>> import spectral_vmamba
     >>> import timm
-    >>> model = spectral_vmamba.create_model("spectral_vmamba_nano", num_classes=2, rotations=8, domain="disk")
+    >>> model = spectral_vmamba.create_model("spectral_vmamba_nano", num_classes=2, turns=8, domain="disk")
     >>> folder = save_for_hub(model, "hub/cats", ["cat", "dog"])
     >>> again = timm.create_model(f"local-dir:{folder}", pretrained=True)
-    >>> again.config.rotations, again.config.domain, again.pretrained_cfg["label_names"]
+    >>> again.config.turns, again.config.domain, again.pretrained_cfg["label_names"]
     (8, 'disk', ['cat', 'dog'])
     """
     network: Any = model.model if isinstance(model, Predictor) else model

@@ -10,58 +10,64 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from spectral_vmamba.layers.stems import images_per_chunk, pad_to_patches
+from spectral_vmamba.ops.frames.orbit import TurnPool
 from spectral_vmamba.ops.turns import rotate, turn
 
-Rotations = Literal[4, 8, "random"] | None
+Turns = Literal[1, 4, 8, "random"]
 Stem = Callable[[Tensor], list[Tensor]]  # from images to maps of one or more strides
 
 
 class RotationalFeatureNormalizer(nn.Module):
-    """Run the stem on turned copies of the image, turn the feature maps back and take their maximum.
+    """Run the stem on turned copies of the image, turn the feature maps back and pool them.
 
     With the four quarter turns, F(R I) = R F(I) holds exactly for any stem and any image size, padding included:
-    turning the image only permutes the four views. `rotations`:
+    turning the image only permutes the four views. `turns`:
 
     * 4: the paper's quarter turns.
     * 8: also the 45° steps, by bilinear interpolation. They are computed within each quarter turn, as part of the
       stem, so that quarter-turn equivariance stays exact.
     * "random": in training one angle from each of [0, 90], [91, 180], [181, 270], [271, 360] per call (the paper's
       supplement); the quarter turns in evaluation.
-    * None: the bare stem, the paper's ablation.
+    * 1: the bare stem, the paper's ablation.
+
+    `pool` is the maximum, as in the paper, or the mean.
     """
 
-    def __init__(self, stem: nn.Module, patch_size: int, rotations: Rotations = 4):
+    def __init__(self, stem: nn.Module, patch_size: int, turns: Turns = 4, pool: TurnPool = "max"):
         super().__init__()
-        if rotations not in (4, 8, "random", None):
-            raise ValueError(f"expected rotations 4, 8, 'random' or None, got {rotations!r}")
+        if turns not in (1, 4, 8, "random"):
+            raise ValueError(f"expected turns 1, 4, 8 or 'random', got {turns!r}")
+        if pool not in ("max", "mean"):
+            raise ValueError(f"expected the pool max or mean, got {pool!r}")
         self.stem = stem
         self.patch_size = patch_size
-        self.rotations = rotations
+        self.turns = turns
+        self.pool = pool
 
     @property
     def passes(self) -> int:
         """How often the stem processes each image."""
-        return {4: 4, 8: 8, "random": 4, None: 1}[self.rotations]
+        return 4 if self.turns == "random" else self.turns
 
     def batch_multiple(self, height: int, width: int) -> int:
         """The batch size whose multiples a frozen stem splits into chunks of equal size."""
-        turns = 1 if self.rotations is None else 4 if height == width else 2
+        turns = 1 if self.turns == 1 else 4 if height == width else 2
         chunk = images_per_chunk(*(-(-side // self.patch_size) * self.patch_size for side in (height, width)))
         return chunk // gcd(chunk, turns)
 
     def forward(self, images: Float[Tensor, "b rgb H W"]) -> Float[Tensor, "b c h w"]:
-        return self._over_rotations(images, lambda views: [self.stem(views)])[0]
+        return self._over_turns(images, lambda views: [self.stem(views)])[0]
 
     def forward_maps(self, images: Float[Tensor, "b rgb H W"]) -> list[Float[Tensor, "b _ _ _"]]:
         """Normalize all maps of the stem's `forward_maps`, of strides 4, 8, … to the patch size: the last is that of
         `forward`. They cover the image padded to whole patches."""
         stem: Any = self.stem
-        return self._over_rotations(images, stem.forward_maps)
+        return self._over_turns(images, stem.forward_maps)
 
-    def _over_rotations(self, images: Tensor, stem: Stem) -> list[Tensor]:
-        if self.rotations is None:
+    def _over_turns(self, images: Tensor, stem: Stem) -> list[Tensor]:
+        if self.turns == 1:
             return self._features(images, stem)
-        if self.rotations == "random" and self.training:
+        if self.turns == "random" and self.training:
             return self._over_random_angles(images, stem)
         return self._over_quarter_turns(images, stem)
 
@@ -70,7 +76,7 @@ class RotationalFeatureNormalizer(nn.Module):
 
     def _over_quarter_turns(self, images: Tensor, stem: Stem) -> list[Tensor]:
         batch = images.shape[0]
-        features = self._with_diagonal if self.rotations == 8 else self._features
+        features = self._with_diagonal if self.turns == 8 else self._features
 
         # The stem processes views of one shape as one batch: faster, and convolutions that round differently for a
         # batch of one never get one.
@@ -82,22 +88,27 @@ class RotationalFeatureNormalizer(nn.Module):
 
         square = images.shape[-2] == images.shape[-1]
         parts = [views([0, 1, 2, 3])] if square else [views([0, 2]), views([1, 3])]
-        return [torch.stack(list(chain(*level))).amax(0) for level in zip(*parts, strict=True)]
+        return [self._pool(list(chain(*level))) for level in zip(*parts, strict=True)]
 
     def _with_diagonal(self, images: Tensor, stem: Stem) -> list[Tensor]:
         upright = self._features(images, stem)
         diagonal = self._features_at(images, 45.0, stem)
         return [
-            torch.where(known, torch.maximum(maps, back), maps)
+            torch.where(known, self._pool([maps, back]), maps)
             for maps, (back, known) in zip(upright, diagonal, strict=True)
         ]
+
+    def _pool(self, views: list[Tensor]) -> Tensor:
+        """Pool views in an order of their values, where it matters: sums would depend on the order of the views."""
+        stacked = torch.stack(views)
+        return stacked.amax(0) if self.pool == "max" else stacked.sort(dim=0).values.mean(0)
 
     def _over_random_angles(self, images: Tensor, stem: Stem) -> list[Tensor]:
         lowest = torch.tensor([0.0, 91.0, 181.0, 271.0], device=images.device)
         highest = torch.tensor([90.0, 180.0, 270.0, 360.0], device=images.device)
         angles = lowest + (highest - lowest) * torch.rand(4, device=images.device)
         views = [self._features_at(images, angle, stem) for angle in angles]
-        return [_largest_known(level) for level in zip(*views, strict=True)]
+        return [self._pool_known(level) for level in zip(*views, strict=True)]
 
     def _features_at(self, images: Tensor, degrees: float | Tensor, stem: Stem) -> list[tuple[Tensor, Tensor]]:
         """For each stride, the features of the rotated image, rotated back, and a mask of those that the canvas did not
@@ -105,9 +116,10 @@ class RotationalFeatureNormalizer(nn.Module):
         levels = [rotate(maps, -degrees) for maps in self._features(rotate(images, degrees), stem)]
         return [(maps, rotate(torch.ones_like(maps[:1, :1]), -degrees) > 0.999) for maps in levels]
 
-
-def _largest_known(views: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
-    """The maximum of maps over those views that know the cell; over all views where none does."""
-    maps, known = zip(*views, strict=True)
-    largest = torch.stack([torch.where(k, m, -torch.inf) for m, k in views]).amax(0)
-    return torch.where(torch.stack(known).any(0), largest, torch.stack(maps).amax(0))
+    def _pool_known(self, views: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+        """Pool maps over those views that know the cell; over all views where none does."""
+        maps, known = (torch.stack(part) for part in zip(*views, strict=True))
+        counted = known | ~known.any(0)
+        if self.pool == "max":
+            return torch.where(counted, maps, -torch.inf).amax(0)
+        return torch.where(counted, maps, 0.0).sum(0) / counted.sum(0)

@@ -13,6 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 from spectral_vmamba.layers.downsample import max_pool
 from spectral_vmamba.models.classifier import Classifier, init_linear, pool_tokens
+from spectral_vmamba.models.framing import Posed
 from spectral_vmamba.models.tokenizer import PatternTokenizer, SpectralTokenizer
 from spectral_vmamba.models.tokens import Features, GridFeatures, Inputs, Tokens
 from spectral_vmamba.ops.grid import Grid
@@ -99,10 +100,11 @@ class Backbone(Classifier):
 
     # -- from pixels to logits ------------------------------------------------------------------------------------
 
-    def forward(self, inputs: Inputs) -> Tensor:
-        # Pooled logits do not need the original orientation. Without turning back, they are the same bits for every
-        # quarter turn.
-        return self.forward_head(self.forward_tokens(inputs))
+    def forward_once(self, inputs: Inputs, pre_logits: bool = False) -> Tensor:
+        return self.forward_head(self.forward_tokens(inputs), pre_logits)
+
+    def enter_frame(self, images: Float[Tensor, "b rgb H W"] | Posed) -> Posed:
+        return self.tokenizer.stem_input(images)
 
     def tokenize(self, inputs: Inputs) -> Tokens:
         """Return the tokens that enter the first stage."""

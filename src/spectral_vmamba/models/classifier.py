@@ -8,7 +8,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from spectral_vmamba.models.conversion import convert_before_loading
+from spectral_vmamba.models.framing import Posed
 from spectral_vmamba.models.network_config import NetworkConfig
+from spectral_vmamba.ops.frames import pool_over_turns
 
 _SCAN_PARAMETERS = ("A_log", ".D", "dt_bias")
 
@@ -73,6 +75,38 @@ class Classifier(nn.Module):
         this method.
         """
         return state
+
+    def forward(self, inputs: Any) -> Tensor:
+        """Return the logits of images, or of what else the network takes."""
+        return self.head(self.forward_pooled(inputs)) if self._pools_turns(inputs) else self.forward_once(inputs)
+
+    def forward_pooled(self, inputs: Any) -> Tensor:
+        """Return the input of the classifier: the pooled features, pooled once more over turned copies with `turns`."""
+        if not self._pools_turns(inputs):
+            return self.forward_once(inputs, pre_logits=True)
+        # Copies are turned after the frame, which would turn them back.
+        images, _ = self.enter_frame(inputs)
+        return pool_over_turns(
+            lambda copies: self.forward_once(Posed(copies, None), pre_logits=True),
+            images,
+            self.config.copies,
+            self.config.turn_pool,
+        )
+
+    def forward_once(self, inputs: Any, pre_logits: bool = False) -> Tensor:
+        """Return the logits, or the input of the classifier, of each image as it is.
+
+        Pooled outputs do not need the original orientation. Without turning back, they are the same bits for every
+        quarter turn.
+        """
+        raise NotImplementedError
+
+    def enter_frame(self, images: Any) -> Posed:
+        """Return the images in the frame of the network."""
+        raise NotImplementedError
+
+    def _pools_turns(self, inputs: Any) -> bool:
+        return self.config.copies > 1 and bool(self.global_pool) and isinstance(inputs, (Tensor, Posed))
 
     def forward_head(self, features: Any, pre_logits: bool = False) -> Tensor:
         """Pool what `forward_features` returned and classify it, or return the pooled features if `pre_logits`."""

@@ -2,24 +2,30 @@
 
 from copy import copy
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from jaxtyping import Float
 from torch import Tensor
 
-from spectral_vmamba.models.network_config import NetworkConfig
-from spectral_vmamba.ops.frames import Pose, moment_frame, quarter_frame
+from spectral_vmamba.ops.frames import Frame, Pose, moment_frame, quarter_frame
 
 Network = TypeVar("Network", bound=Any)
 
 
-def enter_frame(
-    images: Float[Tensor, "b c H W"], config: NetworkConfig
-) -> tuple[Float[Tensor, "b c H2 W2"], Pose | None]:
-    """Turn the images into the frame of the network, if it has one. `Pose.undo` turns maps back."""
-    if config.frame == "none":
-        return images, None
-    return moment_frame(images) if config.frame == "moment" else quarter_frame(images)
+class Posed(NamedTuple):
+    """Images in the frame of a network, and the turn that brought them there, None without a frame."""
+
+    images: Float[Tensor, "b c H W"]
+    pose: Pose | None
+
+
+def enter_frame(images: Float[Tensor, "b c H W"] | Posed, frame: Frame) -> Posed:
+    """Turn the images into a frame, unless they are in one. `Pose.undo` turns maps back."""
+    if isinstance(images, Posed):
+        return images
+    if frame == "none":
+        return Posed(images, None)
+    return Posed(*(moment_frame(images) if frame == "moment" else quarter_frame(images)))
 
 
 def without_frame(network: Network) -> Network:

@@ -17,7 +17,7 @@ from spectral_vmamba.layers.rope import apply_rotary_embedding
 from spectral_vmamba.layers.stems import padding_for
 from spectral_vmamba.models.classifier import Classifier, pool_tokens
 from spectral_vmamba.models.conversion import Rule, rename_keys, reshape_tensors
-from spectral_vmamba.models.framing import enter_frame
+from spectral_vmamba.models.framing import Posed, enter_frame
 from spectral_vmamba.models.input_checks import check_images
 from spectral_vmamba.models.network_config import IsotropicConfig
 from spectral_vmamba.models.positions import fit_positions, insert_class_token, resample_positions, split_class_token
@@ -143,17 +143,21 @@ class IsotropicBackbone(Classifier):
 
     # -- from pixels to logits ------------------------------------------------------------------------------------
 
-    def forward(self, images: Float[Tensor, "b rgb H W"]) -> Tensor:
+    def forward_once(self, images: Float[Tensor, "b rgb H W"] | Posed, pre_logits: bool = False) -> Tensor:
         sequence = self.forward_tokens(images)
-        # Pooled logits do not need the original orientation. Without turning back, they are the same bits for every
-        # quarter turn.
-        return self.forward_head(sequence.x if self.global_pool else sequence.in_image_order())
+        return self.forward_head(sequence.x if self.global_pool else sequence.in_image_order(), pre_logits)
+
+    def enter_frame(self, images: Float[Tensor, "b rgb H W"] | Posed) -> Posed:
+        if isinstance(images, Posed):
+            return images
+        check_images(images, self.in_chans, self.config.patch_size)
+        return enter_frame(images, self.config.frame)
 
     def forward_features(self, images: Float[Tensor, "b rgb H W"]) -> Float[Tensor, "b s c"]:
         """Return all tokens, normalized, in the order of the sequence; the patches in raster order of the images."""
         return self.forward_tokens(images).in_image_order()
 
-    def forward_tokens(self, images: Float[Tensor, "b rgb H W"]) -> PatchSequence:
+    def forward_tokens(self, images: Float[Tensor, "b rgb H W"] | Posed) -> PatchSequence:
         """Return all tokens, normalized, in the frame if the network has one.
 
         After pooling, they are the same bits for every quarter turn.
@@ -167,10 +171,9 @@ class IsotropicBackbone(Classifier):
         class_token, patches = split_class_token(features, self.has_class_token)
         return class_token[:, 0] if self.global_pool == "token" else pool_tokens(patches, self.global_pool)
 
-    def tokenize(self, images: Float[Tensor, "b rgb H W"]) -> PatchSequence:
+    def tokenize(self, images: Float[Tensor, "b rgb H W"] | Posed) -> PatchSequence:
         """Return the sequence that enters the first block."""
-        check_images(images, self.in_chans, self.config.patch_size)
-        images, pose = enter_frame(images, self.config)
+        images, pose = self.enter_frame(images)
         missing_rows, missing_columns = (padding_for(side, self.config.patch_size) for side in images.shape[-2:])
         maps = self.patch_embed(F.pad(images, (0, missing_columns, 0, missing_rows)))
         grid = (maps.shape[-2], maps.shape[-1])
@@ -182,7 +185,7 @@ class IsotropicBackbone(Classifier):
         return PatchSequence(stream, grid, self.has_class_token, pose)
 
     def _run_blocks(
-        self, images: Tensor, count: int | None = None, chosen: Collection[int] = ()
+        self, images: Tensor | Posed, count: int | None = None, chosen: Collection[int] = ()
     ) -> tuple[PatchSequence, dict[int, PatchSequence]]:
         """Return the tokens after the first `count` blocks, and the tokens after each chosen block."""
         sequence = self.tokenize(images)

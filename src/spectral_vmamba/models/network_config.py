@@ -4,10 +4,11 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from spectral_vmamba.layers.directional import GridSize
-from spectral_vmamba.ops.frames import FRAMES, Frame
+from spectral_vmamba.ops.frames import FRAMES, Frame, TurnPool
 from spectral_vmamba.ops.selective_scan import Backend
 
 _PYRAMID = (4, 8, 16, 32)
+_MOST_TURNS = 72  # every 5°
 
 
 @dataclass(frozen=True)
@@ -18,16 +19,29 @@ class NetworkConfig:
     # the same bits for all quarter turns of an image, with "moment" similar ones for all angles. Keyword only, because
     # subclasses have fields without defaults.
     frame: Frame = field(default="none", kw_only=True)
+    # Number of turned copies of an image whose features are pooled, and how.
+    turns: Any = field(default=1, kw_only=True)
+    turn_pool: TurnPool = field(default="mean", kw_only=True)
 
     def __post_init__(self):
         if self.frame not in FRAMES:
             raise ValueError(f"expected frame to be one of {', '.join(FRAMES)}; got {self.frame!r}")
+        if self.turn_pool not in ("max", "mean"):
+            raise ValueError(f"expected turn_pool max or mean, got {self.turn_pool!r}")
+        turns = self.copies
+        if not isinstance(turns, int) or turns < 1 or (turns > 2 and turns % 4) or turns > _MOST_TURNS:
+            raise ValueError(f"expected 1, 2 or a multiple of 4 turns, at most {_MOST_TURNS}, got {turns!r}")
 
     @classmethod
     def from_keywords(cls, **keywords: Any) -> "NetworkConfig":
         """Build a configuration from the keywords that timm passes on. timm drops keywords that are None: the string
         "none" means None, except for `frame`. Lists, as JSON has them, become tuples."""
         return cls(**{name: as_tuples(option_value(name, value)) for name, value in keywords.items()})
+
+    @property
+    def copies(self) -> int:
+        """Turned copies of an image that pass through the whole network; their pooled features are pooled again."""
+        return self.turns
 
     @property
     def strides(self) -> tuple[int, ...]:

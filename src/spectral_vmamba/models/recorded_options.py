@@ -1,7 +1,7 @@
 """The options of an architecture inside timm's pretrained configuration.
 
 timm's `save_for_hf` writes `model.pretrained_cfg`, but not the options that the model was built with. Options that do
-not change the shape of any tensor, such as `rotations` and `domain`, would silently come back as defaults. So every
+not change the shape of any tensor, such as `turns` and `domain`, would silently come back as defaults. So every
 model of this package has them in its `pretrained_cfg`, and `Family.build` applies them when it is given one.
 """
 
@@ -18,8 +18,14 @@ _OF_THE_USE = ("solver", "img_size", "pyramid", "output_stride")  # recorded, bu
 
 
 def rename_old_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options under their names of today. Development versions before 0.2 had `canonical_frame`, True or False."""
+    """Options under their names of today.
+
+    Earlier development versions had `canonical_frame`, True or False, and `rotations`, where None meant 1 turn.
+    """
     renamed = dict(options)
+    if "rotations" in renamed:
+        rotations = renamed.pop("rotations")
+        renamed.setdefault("turns", 1 if rotations in (None, "none") else rotations)
     if isinstance(canonical := renamed.pop("canonical_frame", None), bool):
         renamed.setdefault("frame", "quarter" if canonical else "none")
     elif canonical is not None:

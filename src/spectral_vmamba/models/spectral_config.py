@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from spectral_vmamba.layers.mixer import LocalMixing, Merge
-from spectral_vmamba.layers.rfn import Rotations
+from spectral_vmamba.layers.rfn import TurnPool, Turns
 from spectral_vmamba.models.network_config import HierarchyConfig
 from spectral_vmamba.ops.frames import Frame
 from spectral_vmamba.ops.grid import Domain, Grid
@@ -31,7 +31,6 @@ class SpectralConfig(HierarchyConfig):
     stem_weights: str | None = "auto"
     stem_channels: int | None = None  # of the conv stem; defaults to the first width
     patch_size: int = 16
-    rotations: Rotations = 4  # None: no RFN
     domain: Domain = "square"
     # STS
     traversal: Pattern = "spectral"  # "spectral", "random", or a pattern of `ops.orders`
@@ -50,6 +49,9 @@ class SpectralConfig(HierarchyConfig):
     mlp_ratio: float = 4.0
     backend: Backend = "auto"
     frame: Frame = field(default="quarter", kw_only=True)
+    # copies of the image of which RFN pools the stem's maps; 1: no RFN
+    turns: Turns = field(default=4, kw_only=True)
+    turn_pool: TurnPool = field(default="max", kw_only=True)
 
     def __post_init__(self):
         super().__post_init__()
@@ -71,6 +73,10 @@ class SpectralConfig(HierarchyConfig):
             raise ValueError(f"expected neighbors ≥ 1, or None for every pair of tokens, got {self.neighbors}")
 
     @property
+    def copies(self) -> int:
+        return 1  # RFN pools the turns, at the stem
+
+    @property
     def paths(self) -> int:
         """Number of visiting orders."""
         if self.traversal in _PAIRED_TRAVERSALS:
@@ -80,7 +86,7 @@ class SpectralConfig(HierarchyConfig):
     @property
     def is_quarter_turn_invariant_without_frame(self) -> bool:
         """RFN makes the features equivariant and STS the orders invariant; local mixing must be isotropic."""
-        return self.rotations is not None and self.traversal == "spectral" and self.local_mixing != "depthwise"
+        return self.turns != 1 and self.traversal == "spectral" and self.local_mixing != "depthwise"
 
 
 def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:

@@ -63,11 +63,11 @@ class SpectralVMamba(Backbone):
     def tokenize(self, inputs: Inputs) -> Tokens:
         """Return the tokens that enter the first stage: RFN and STS, if images are given, then projection and radius
         embedding."""
-        tokens, traversal, frame = super().tokenize(inputs)
+        tokens, traversal, pose = super().tokenize(inputs)
         x = self.project(tokens)
         if self.radius is not None:
             x = x + self.radius(traversal.grid)
-        return Tokens(x, traversal, frame)
+        return Tokens(x, traversal, pose)
 
 
 _NANO = {"widths": (48, 96, 192), "depths": (2, 3, 1), "stem": "conv", "patch_size": 4, "local_mixing": "isotropic"}
@@ -82,7 +82,7 @@ _LITE = {
 _TINY = {"widths": (256, 512, 1024, 2048), "depths": (2, 2, 5, 2), "drop_path_rate": 0.2}
 # The paper's ablations remove one idea each. The frame is off: it would make each of them invariant.
 _CROSS = {"traversal": "cross", "frame": "none"}
-_NO_RFN = {"rotations": "none", "frame": "none"}
+_NO_RFN = {"turns": 1, "frame": "none"}
 _RANDOM = {"traversal": "random", "frame": "none"}
 
 FAMILY = Family(

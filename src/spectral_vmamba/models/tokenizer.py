@@ -4,7 +4,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from spectral_vmamba.layers import RotationalFeatureNormalizer
-from spectral_vmamba.models.framing import enter_frame
+from spectral_vmamba.models.framing import Posed, enter_frame
 from spectral_vmamba.models.input_checks import check_images
 from spectral_vmamba.models.network_config import NetworkConfig
 from spectral_vmamba.models.spectral_config import SpectralConfig
@@ -30,13 +30,13 @@ class SpectralTokenizer(nn.Module):
         stem = build_stem(config, in_chans)
         self.channels = stem.channels
         self.finer_channels = stem.finer_channels if config.pyramid else ()
-        self.rfn = RotationalFeatureNormalizer(stem, config.patch_size, config.rotations)
+        self.rfn = RotationalFeatureNormalizer(stem, config.patch_size, config.turns, config.turn_pool)
 
     @property
     def is_fixed(self) -> bool:
         """Whether the tokens and orders of an image stay the same during training, so that they can be cached."""
         frozen = not any(parameter.requires_grad for parameter in self.rfn.parameters())
-        return frozen and self.config.rotations != "random"
+        return frozen and self.config.turns != "random"
 
     def forward(self, images: Float[Tensor, "b rgb H W"]) -> Tokens:
         tokens, grid, pose = self.features(images)
@@ -63,15 +63,17 @@ class SpectralTokenizer(nn.Module):
     def _grid(self, images: Tensor, maps: Tensor, stride: int) -> Grid:
         return Grid(maps.shape[-2], maps.shape[-1], self.config.domain, diameter=min(images.shape[-2:]) / stride)
 
-    def stem_input(self, images: Float[Tensor, "b rgb H W"]) -> tuple[Float[Tensor, "b rgb H2 W2"], Pose | None]:
+    def stem_input(self, images: Float[Tensor, "b rgb H W"] | Posed) -> Posed:
         """Return the images as the RFN sees them: masked, and in their frame.
 
         Images for which this gives the same bits have the same features.
         """
+        if isinstance(images, Posed):
+            return images
         check_images(images, self.in_chans, self.patch_size)
         if self.config.domain == "disk":  # before the frame is chosen, which must not depend on the corners
             images = mask_outside_disk(images)
-        return enter_frame(images, self.config)
+        return enter_frame(images, self.config.frame)
 
     def traverse(self, tokens: Float[Tensor, "b l c"], grid: Grid) -> Traversal:
         """Return the visiting orders of the tokens."""
@@ -97,10 +99,16 @@ class PatternTokenizer(nn.Module):
         self.patch_size = patch_size
         self.orders = orders
 
-    def forward(self, images: Float[Tensor, "b rgb H W"]) -> Tokens:
-        check_images(images, self.in_chans, self.patch_size)
-        images, pose = enter_frame(images, self.config)
+    def forward(self, images: Float[Tensor, "b rgb H W"] | Posed) -> Tokens:
+        images, pose = self.stem_input(images)
         maps = self.stem(images)
         grid = Grid(maps.shape[-2], maps.shape[-1])
         traversal = PatternTraversal.from_pattern(self.orders, grid, maps.shape[0], maps.device)
         return Tokens(grid.from_map(maps), traversal, pose)
+
+    def stem_input(self, images: Float[Tensor, "b rgb H W"] | Posed) -> Posed:
+        """Return the images as the stem sees them: in their frame."""
+        if isinstance(images, Posed):
+            return images
+        check_images(images, self.in_chans, self.patch_size)
+        return enter_frame(images, self.config.frame)

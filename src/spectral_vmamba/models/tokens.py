@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from spectral_vmamba.models.framing import Posed
 from spectral_vmamba.ops.frames import Pose
 from spectral_vmamba.ops.grid import Grid
 from spectral_vmamba.ops.traversal import Traversal
@@ -84,8 +85,9 @@ class Tokens(NamedTuple):
         return self.traversal.undo_pose(self.pose) if self.pose else self.traversal
 
 
-# What a hierarchical network takes: images, or the tokens that its tokenizer returned for them (from a feature cache).
-Inputs = Float[Tensor, "b rgb H W"] | Tokens
+# What a hierarchical network takes: images, images that are in its frame, or the tokens that its tokenizer returned for
+# them (from a feature cache).
+Inputs = Float[Tensor, "b rgb H W"] | Posed | Tokens
 
 # What the head of a hierarchical network takes: maps of `forward_features`, or tokens of `forward_tokens`.
 Features = Float[Tensor, "b c h w"] | Tokens

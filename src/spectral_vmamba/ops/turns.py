@@ -41,7 +41,9 @@ def turn(maps: Shaped[Tensor, "*b h w"], quarters: int) -> Shaped[Tensor, "*b h2
 
 
 def rotate(
-    maps: Float[Tensor, "b c h w"], degrees: float | Float[Tensor, ""], outside: Literal["zeros", "reflection"] = "zeros"
+    maps: Float[Tensor, "b c h w"],
+    degrees: float | Float[Tensor, ""],
+    outside: Literal["zeros", "reflection"] = "zeros",
 ) -> Float[Tensor, "b c h2 w2"]:
     """Rotate about the center. Multiples of 90 are exact quarter turns, other angles are bilinear on the same canvas.
 

@@ -10,6 +10,7 @@ A `Pose` is the turn that was applied; it converts feature maps between the two 
 from typing import Literal, get_args
 
 from spectral_vmamba.ops.frames.moment import brightness_direction, moment_frame
+from spectral_vmamba.ops.frames.orbit import TurnPool, pool_over_turns, turned_copies
 from spectral_vmamba.ops.frames.pose import Pose
 from spectral_vmamba.ops.frames.quarter import canonical_quarters, canonical_turn, quarter_frame
 
@@ -20,9 +21,12 @@ __all__ = [
     "FRAMES",
     "Frame",
     "Pose",
+    "TurnPool",
     "brightness_direction",
     "canonical_quarters",
     "canonical_turn",
     "moment_frame",
+    "pool_over_turns",
     "quarter_frame",
+    "turned_copies",
 ]
