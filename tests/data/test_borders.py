@@ -81,6 +81,13 @@ def test_large_images_are_found_to_the_same_accuracy():
     assert_close(find_content(canvas), expected_disk(original, canvas), 0.005)
 
 
+@pytest.mark.parametrize("angle", [10.0, 30.0, 45.0])
+def test_color_that_jpeg_spreads_does_not_move_the_sides(angle):
+    original = Image.new("RGB", (120, 120), (255, 250, 150))  # differs from white in its color, stored at half size
+    canvas = original.rotate(angle, expand=True, fillcolor="white")
+    assert_close(find_content(save_jpeg(canvas, 75)), expected_disk(original, canvas))
+
+
 def test_transparent_corners_are_white(photos):
     original = photos["chelsea"].resize((200, 160))
     stream = BytesIO()

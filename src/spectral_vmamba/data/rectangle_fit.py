@@ -1,6 +1,7 @@
 """Fit a rotated rectangle to the content of an image: where it differs from the color of its border."""
 
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -9,6 +10,7 @@ from scipy.spatial import ConvexHull, QhullError
 _SEARCH = 6.0  # pixels: how far from the enclosing rectangle its sides are searched
 _STEP = 0.25
 _INSIDE = 2.0  # pixels: ringing and resampling do not reach this far into the content
+_MOST_PROFILES = 200  # across a side
 _STRAIGHT = 1.0  # pixels: edge points this close to a side support it
 
 
@@ -30,8 +32,8 @@ class Rectangle:
 
     @property
     def corners(self) -> Float[np.ndarray, "4 2"]:
-        bounds = np.stack([self.low, self.high])
-        return np.stack([bounds[i, [0, 1]] for i in ([0, 0], [0, 1], [1, 1], [1, 0])]) @ self.axes
+        inside = np.array([[0, 0], [0, 1], [1, 1], [1, 0]])
+        return (self.low + inside * self.sides) @ self.axes
 
     def outside_distances(self, height: int, width: int) -> Float[np.ndarray, "height width"]:
         """Distance of every pixel center from the rectangle, by the farther axis; negative inside."""
@@ -83,7 +85,8 @@ def fit_sides(enclosing: Rectangle, contrast: Float[np.ndarray, "h w"], toleranc
     inside = round(_INSIDE / _STEP)
     bounds, support, contrasts = np.stack([enclosing.low, enclosing.high]), [], []
     for axis in (0, 1):
-        along = np.arange(enclosing.low[1 - axis] + 0.5, enclosing.high[1 - axis])
+        start, stop = enclosing.low[1 - axis], enclosing.high[1 - axis]
+        along = np.linspace(start, stop, min(ceil(stop - start), _MOST_PROFILES) + 2)[1:-1]
         for end, outward in ((0, -1), (1, 1)):
             across = bounds[end, axis] + outward * offsets
             points = along[:, None, None] * enclosing.axes[1 - axis] + across[:, None] * enclosing.axes[axis]
