@@ -160,7 +160,7 @@ def train_whole_network(options: argparse.Namespace, config: TrainConfig, protoc
     network = timm.create_model(NETWORK, num_classes=0).eval()
     weights = find_stem_weights(NETWORK, "required") or {}
     network.load_state_dict({name: weights[name] for name in network.state_dict()})
-    preprocessing = replace(default_preprocessing(create_model(config.model), options.size), canonical=False)
+    preprocessing = replace(default_preprocessing(create_model(config.model), options.size), frame="none")
 
     def features(dataset: ImageDataset, rotation: Rotation) -> np.ndarray:
         batches = eval_batches(dataset, preprocessing.eval_transform(), 64, options.workers)

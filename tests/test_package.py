@@ -16,7 +16,7 @@ import spectral_vmamba
 ROOT = Path(spectral_vmamba.__file__).parent
 REPOSITORY = ROOT.parents[1]
 FUNCTIONS = [
-    *("create_model", "list_models", "selective_scan", "spectral_traversal", "info", "rotation_gap"),
+    *("create_model", "invariant", "list_models", "selective_scan", "spectral_traversal", "info", "rotation_gap"),
     *("recipe", "fit", "load", "load_timm", "evaluate", "certify", "embed", "search", "save_for_hub"),
 ]
 CONFIGS = ["SpectralConfig", "TrainConfig", "OptimizerConfig", "Augmentation", "EmbedConfig"]

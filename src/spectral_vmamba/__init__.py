@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from spectral_vmamba._version import __version__
-from spectral_vmamba.models import SpectralConfig, SpectralVMamba, create_model, list_models
+from spectral_vmamba.models import SpectralConfig, SpectralVMamba, create_model, invariant, list_models
 from spectral_vmamba.ops.selective_scan import selective_scan
 from spectral_vmamba.ops.spectral import spectral_traversal
 from spectral_vmamba.ops.traversal import Traversal
@@ -73,6 +73,7 @@ __all__ = [
     "evaluate",
     "fit",
     "info",
+    "invariant",
     "list_models",
     "load",
     "load_timm",

@@ -11,12 +11,13 @@ from benchmarks.suite.peak_memory import measure_growth
 from spectral_vmamba.data.photographs import photographs
 from spectral_vmamba.data.readers.digits import read_digits
 from spectral_vmamba.data.seeding import reseed
-from spectral_vmamba.data.transforms import Augmentation, Preprocessing, turn_to_canonical
+from spectral_vmamba.data.transforms import Augmentation, Preprocessing
+from spectral_vmamba.data.turning import turn_to_canonical
 from spectral_vmamba.ops.frames import canonical_turn
 from tests.support.image_folders import gray_image
 
 INPUT = Preprocessing(32, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
-CANONICAL = Preprocessing(32, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5), canonical=True)
+CANONICAL = Preprocessing(32, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5), frame="quarter")
 
 
 def test_views_are_pixels_from_0_to_255():

@@ -126,7 +126,7 @@ def test_networks_of_timm_promise_nothing():
     predictor = Predictor("mobilenet", model, classes, preprocessing, torch.device("cpu"))
     certificate = certify(predictor, read_digits().subset(np.arange(8)))
     assert set(verdicts(certificate).values()) == {"measured"}
-    canonical = replace(predictor, preprocessing=replace(preprocessing, canonical=True))
+    canonical = replace(predictor, preprocessing=replace(preprocessing, frame="quarter"))
     assert verdicts(certify(canonical, read_digits().subset(np.arange(8))))["png"] == "passed"
 
 

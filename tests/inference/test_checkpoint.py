@@ -33,7 +33,7 @@ HEADER = CheckpointHeader(
     model="spectral_vmamba_nano",
     model_options={"domain": "disk"},
     classes=("ü", "b"),
-    preprocessing=Preprocessing(32, (0.1, 0.2, 0.3), (0.4, 0.5, 0.6), crop=0.9, canonical=True),
+    preprocessing=Preprocessing(32, (0.1, 0.2, 0.3), (0.4, 0.5, 0.6), crop=0.9, frame="quarter"),
     split=DataSplit("photos", None, 0.2, 7),
     has_ema=True,
     best_weights="ema",

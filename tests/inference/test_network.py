@@ -24,12 +24,12 @@ def test_unknown_options_and_models_are_rejected():
 def test_preprocessing_comes_from_the_model_unless_given():
     spectral = build_classifier("spectral_vmamba_nano", NARROW, ("a", "b"))
     default = default_preprocessing(spectral)
-    assert default.canonical
+    assert default.frame == "quarter"
     assert default.size == spectral.pretrained_cfg["input_size"][-1]
     assert default_preprocessing(spectral, size=48, crop=0.5).size == 48
     assert default_preprocessing(spectral, size=48, crop=0.5).crop == 0.5
     without_frame = build_classifier("spectral_vmamba_nano", {**NARROW, "frame": "none"}, ("a", "b"))
-    assert not default_preprocessing(without_frame).canonical
-    assert not default_preprocessing(build_classifier("vmamba_nano", NARROW, ("a", "b"))).canonical
+    assert default_preprocessing(without_frame).frame == "none"
+    assert default_preprocessing(build_classifier("vmamba_nano", NARROW, ("a", "b"))).frame == "none"
     framed = build_classifier("vmamba_nano", {**NARROW, "frame": "quarter"}, ("a", "b"))
-    assert default_preprocessing(framed).canonical
+    assert default_preprocessing(framed).frame == "quarter"

@@ -14,8 +14,9 @@ from torch.utils.data import DataLoader, Dataset
 from spectral_vmamba.data.dataset import UNLABELED, ImageDataset, digest_content
 from spectral_vmamba.data.order import ViewIndex
 from spectral_vmamba.data.seeding import IMAGE, VIEW, reseed
-from spectral_vmamba.data.transforms import Transform, View
 from spectral_vmamba.data.unreadable import ReadError
+from spectral_vmamba.data.views import Transform, View, pose_of
+from spectral_vmamba.ops.frames import Pose
 from spectral_vmamba.utils.wording import at_least, plural
 
 
@@ -47,7 +48,7 @@ class Batch:
     """Inputs of a network: pixels 0 to 255, or tokens from a feature cache.
 
     `indices` are those of the images in their dataset. `unreadable` lists images that should have been in the batch.
-    `sizes` (width, height) and `quarters` (turns applied before resizing) come with pixels only.
+    `sizes` (width, height) and `pose` (how preprocessing turned the images) come with pixels only.
     """
 
     inputs: Any
@@ -55,7 +56,7 @@ class Batch:
     indices: list[int]
     unreadable: list[ReadError]
     sizes: list[tuple[int, int]] = field(default_factory=list)
-    quarters: list[int] = field(default_factory=list)
+    pose: Pose | None = None
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -74,7 +75,7 @@ def collate(results: Sequence[Sample | ReadError]) -> Batch:
         [sample.index for sample in samples],
         unreadable,
         [(sample.width, sample.height) for sample in samples],
-        [sample.view.quarters for sample in samples],
+        pose_of([sample.view for sample in samples]),
     )
 
 

@@ -2,27 +2,19 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from jaxtyping import Float, UInt8
+from jaxtyping import Float
 from PIL import Image, ImageOps
 from torch import Tensor
 
 from spectral_vmamba.data.decode import image_to_tensor
-from spectral_vmamba.ops.frames import canonical_quarters
+from spectral_vmamba.data.posing import MomentTransform
+from spectral_vmamba.data.turning import turn_to_canonical
+from spectral_vmamba.data.views import Transform, View
+from spectral_vmamba.ops.frames import FRAMES, Frame
 
-_TURNS = {1: Image.Transpose.ROTATE_90, 2: Image.Transpose.ROTATE_180, 3: Image.Transpose.ROTATE_270}
-
-
-class View(NamedTuple):
-    """The pixels, 0 to 255, that a network sees of an image, and the quarter turns applied before resizing."""
-
-    pixels: UInt8[Tensor, "3 H W"]
-    quarters: int = 0
-
-
-Transform = Callable[[Image.Image], View]
 _MAX_SIZE = 2**13
 _INTERPOLATIONS = ("nearest", "bilinear", "bicubic", "box", "hamming", "lanczos", "random")
 
@@ -38,9 +30,11 @@ class Preprocessing:
     crop: float = 1.0
     """share of the short side that the center crop keeps"""
     interpolation: str = "bicubic"
-    canonical: bool = False
-    """turn images to their canonical quarter turn before resizing, so that rounding is the same for all quarter turns;
-    for networks that are invariant to quarter turns themselves"""
+    frame: Frame = "none"
+    """position into which images are turned before resizing: quarter, so that rounding is the same for all quarter
+    turns, or moment, for every angle; that of the network"""
+    borders: bool = True
+    """leave out a uniform border around the content, with the frame moment"""
 
     def __post_init__(self):
         """These values may come from a checkpoint of a stranger."""
@@ -54,8 +48,12 @@ class Preprocessing:
         if self.interpolation not in _INTERPOLATIONS:
             names = ", ".join(_INTERPOLATIONS)
             raise ValueError(f"expected an interpolation of {names}, got {self.interpolation[:60]!r}")
+        if self.frame not in FRAMES:
+            raise ValueError(f"expected a frame of {', '.join(FRAMES)}, got {str(self.frame)[:60]!r}")
 
-    def eval_transform(self) -> "EvalTransform":
+    def eval_transform(self) -> Transform:
+        if self.frame == "moment":
+            return MomentTransform(self.size, min(self.crop, 1.0), self.borders)
         return EvalTransform(self)
 
 
@@ -65,7 +63,7 @@ class EvalTransform:
     def __init__(self, preprocessing: Preprocessing):
         from timm.data.transforms_factory import create_transform
 
-        self.canonical = preprocessing.canonical
+        self.canonical = preprocessing.frame == "quarter"
         self.transform: Any = create_transform(
             preprocessing.size,
             crop_pct=preprocessing.crop,
@@ -78,17 +76,6 @@ class EvalTransform:
         if self.canonical:
             image, quarters = turn_to_canonical(image)
         return View(self.transform(image), quarters)
-
-
-def turn_to_canonical(image: Image.Image) -> tuple[Image.Image, int]:
-    """`canonical_turn` of an image, with one more copy of it at most, and none if it needs no turn."""
-
-    def crop(rows: slice, columns: slice) -> UInt8[np.ndarray, "h w *c"]:
-        (top, bottom, _), (left, right, _) = rows.indices(image.height), columns.indices(image.width)
-        return np.asarray(image.crop((left, top, right, bottom)))
-
-    quarters = canonical_quarters(image.height, image.width, crop)
-    return (image.transpose(_TURNS[quarters]) if quarters else image), quarters
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from PIL import Image
 from torch import Tensor
 
 from spectral_vmamba.data.loader import numbered_view
-from spectral_vmamba.data.transforms import Augmentation, Preprocessing, Transform
+from spectral_vmamba.data.transforms import Augmentation, Preprocessing
+from spectral_vmamba.data.views import Transform
 from spectral_vmamba.ops.turns import UPRIGHT, Rotation, rotate_pixels
 
 KEY_BYTES = 16

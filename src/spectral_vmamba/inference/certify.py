@@ -110,7 +110,7 @@ def _without_frame(predictor: Predictor) -> Predictor:
     """The same classifier without a frame, in the network and in the preprocessing; weights are shared."""
     config = network_config(predictor)
     model = without_frame(predictor.model) if config is not None and config.frame != "none" else predictor.model
-    return replace(predictor, model=model, preprocessing=replace(predictor.preprocessing, canonical=False))
+    return replace(predictor, model=model, preprocessing=replace(predictor.preprocessing, frame="none"))
 
 
 def _images(predictor: Predictor, data: str | ImageDataset | None) -> tuple[ImageDataset, str]:

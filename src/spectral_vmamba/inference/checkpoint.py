@@ -14,12 +14,13 @@ from torch import Tensor, nn
 
 from spectral_vmamba.data.sources import DataSplit
 from spectral_vmamba.data.transforms import Preprocessing
+from spectral_vmamba.inference.header_conversion import convert_format_3
 from spectral_vmamba.inference.model_options import check_model
 from spectral_vmamba.utils.settings import from_dict, to_json_dict
 from spectral_vmamba.utils.tensor_file import TensorFileError, read_tensors, write_tensors
 
 KIND = "spectral-vmamba checkpoint"
-FORMAT = 3
+FORMAT = 4
 BEST_FILE, LAST_FILE = "best.safetensors", "last.safetensors"
 
 Weights = Literal["ema", "raw"]
@@ -113,6 +114,8 @@ def load_checkpoint(path: Path) -> Checkpoint:
     stored.pop("kind")
     if not isinstance(version, int):
         raise CheckpointError(f"{path} has a header that cannot be read: its format is {version!r}")
+    if version == 3:
+        stored, version = convert_format_3(stored), FORMAT
     if version != FORMAT:
         age, remedy = ("a newer", "update this package") if version > FORMAT else ("an older", "train again")
         raise CheckpointError(f"{path} was written by {age} version of this package ({versions}); {remedy}")

@@ -71,7 +71,7 @@ def stem_digest(model: nn.Module) -> str | None:
 def default_preprocessing(model: Any, size: int | None = None, crop: float | None = None) -> Preprocessing:
     """The preprocessing of a model's `pretrained_cfg`, with another size or crop if given.
 
-    Networks with a frame of their own also get canonical images.
+    Images are turned into the frame of the network before they are resized.
     """
     defaults = model.pretrained_cfg
     return Preprocessing(
@@ -80,7 +80,7 @@ def default_preprocessing(model: Any, size: int | None = None, crop: float | Non
         std=tuple(defaults["std"]),
         crop=crop or defaults.get("crop_pct") or 1.0,
         interpolation=defaults.get("interpolation") or "bicubic",
-        canonical=getattr(getattr(model, "config", None), "frame", "none") != "none",
+        frame=getattr(getattr(model, "config", None), "frame", "none"),
     )
 
 

@@ -15,7 +15,7 @@ def promise_of(predictor: Predictor, level: Level, tolerance: float) -> Promise:
     `tolerance` is the change of a probability to accept where the promise holds up to rounding.
     """
     if level == "files":
-        if predictor.preprocessing.canonical:
+        if predictor.preprocessing.frame != "none":
             return Promise(
                 EXACT, "Preprocessing turns every file to its canonical orientation, which gives the same pixels."
             )

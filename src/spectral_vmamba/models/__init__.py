@@ -3,7 +3,16 @@
 from spectral_vmamba.models._timm import timm  # isort: skip  (before anything else that imports timm)
 from spectral_vmamba.models._builder import Family
 from spectral_vmamba.models.framing import without_frame
-from spectral_vmamba.models.registry import FAMILIES, create_model, find_family, is_cpu_scale, is_spectral, list_models
+from spectral_vmamba.models.invariant import InvariantModel
+from spectral_vmamba.models.registry import (
+    FAMILIES,
+    create_model,
+    find_family,
+    invariant,
+    is_cpu_scale,
+    is_spectral,
+    list_models,
+)
 from spectral_vmamba.models.spectral_config import SpectralConfig
 from spectral_vmamba.models.spectral_vmamba import SpectralVMamba
 from spectral_vmamba.models.stem_factory import stem_normalization
@@ -13,6 +22,7 @@ from spectral_vmamba.models.vmamba import VMamba, VMambaConfig
 __all__ = [
     "FAMILIES",
     "Family",
+    "InvariantModel",
     "SpectralConfig",
     "SpectralTokenizer",
     "SpectralVMamba",
@@ -20,6 +30,7 @@ __all__ = [
     "VMambaConfig",
     "create_model",
     "find_family",
+    "invariant",
     "is_cpu_scale",
     "is_spectral",
     "list_models",

@@ -67,7 +67,7 @@ class NetworkConfig:
     @property
     def is_quarter_turn_invariant_without_frame(self) -> bool:
         """Whether the layers alone, without a frame, keep the logits the same up to rounding."""
-        return False
+        return self.copies % 4 == 0
 
 
 @dataclass(frozen=True)

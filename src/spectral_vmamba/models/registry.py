@@ -4,11 +4,15 @@ from dataclasses import fields
 from difflib import get_close_matches
 from typing import Any
 
+from torch import nn
+
 from spectral_vmamba.layers import FrozenStem
 from spectral_vmamba.models import local_vim, msvmamba, spectral_vmamba, vim, vmamba
 from spectral_vmamba.models._builder import Family
 from spectral_vmamba.models._timm import timm
+from spectral_vmamba.models.invariant import POSE_OPTIONS, InvariantModel
 from spectral_vmamba.models.spectral_config import SpectralConfig
+from spectral_vmamba.ops.frames import Frame, TurnPool
 
 FAMILIES: tuple[Family, ...] = (
     spectral_vmamba.FAMILY,
@@ -54,6 +58,7 @@ def create_model(name: str, **kwargs: Any) -> Any:
     installed nor in a checkpoint, raise a FileNotFoundError that tells how to get them. (`timm.create_model` loads
     `checkpoint_path` after building the network, so with timm that error comes with the first use.) timm drops keywords
     that are None; for models of this package they are kept, because None is a valid choice for some of them.
+    The options `frame`, `turns` and `turn_pool` work with every model: see `invariant`.
 
     >>> model = create_model("spectral_vmamba_nano", num_classes=10, neighbors=None)
     >>> model.num_classes, model.config.neighbors
@@ -67,8 +72,35 @@ def create_model(name: str, **kwargs: Any) -> Any:
     if is_spectral(name):
         choices = {field.name for field in fields(SpectralConfig)}
         kwargs = {key: "none" if value is None and key in choices else value for key, value in kwargs.items()}
+    pose = {} if find_family(name) else {key: kwargs.pop(key) for key in POSE_OPTIONS if key in kwargs}
     model = timm.create_model(name, **kwargs)
+    if pose:
+        model = InvariantModel(model, **{"frame": "none", **pose})
     for module in model.modules():
         if isinstance(module, FrozenStem):
             module.require_weights()
     return model
+
+
+def invariant(
+    model: nn.Module | str, frame: Frame = "moment", turns: int = 4, turn_pool: TurnPool | None = None, **options: Any
+) -> Any:
+    """Make a network invariant to rotation: one of timm's, by name or as a module, or one of this package by name.
+
+    `frame` is the position into which each image is turned first: "moment" (any angle, interpolated), "quarter"
+    (quarter turns, exact) or "none". `turns` is the number of turned copies whose features are pooled by their mean, or
+    their maximum: 1, 2 or a multiple of 4. It multiplies the work. `options` are keywords of `create_model`.
+
+    >>> import torch
+    >>> from spectral_vmamba import invariant
+    >>> model = invariant("resnet18", num_classes=10).eval()
+    >>> image = torch.rand(1, 3, 64, 64)
+    >>> bool((model(image.rot90(1, (2, 3))) == model(image)).all())
+    True
+    """
+    pool: dict[str, Any] = {} if turn_pool is None else {"turn_pool": turn_pool}
+    if isinstance(model, str):
+        return create_model(model, frame=frame, turns=turns, **pool, **options)
+    if options:
+        raise TypeError(f"expected options only with the name of a model, got {', '.join(options)}")
+    return InvariantModel(model, frame, turns, **pool)

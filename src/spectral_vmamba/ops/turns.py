@@ -69,8 +69,8 @@ def rotate_each(
     dtype = torch.promote_types(maps.dtype, torch.float32)
     height, width = maps.shape[-2:]
     cos, sin = directions.to(dtype)[:, :, None, None].unbind(1)
-    # Pixel centers from the center of the canvas, in half pixels; y points down. Every coordinate is computed by itself:
-    # the rotation of an image does not depend on the rest of the batch.
+    # Pixel centers from the center of the canvas, in half pixels; y points down. Every coordinate is computed by
+    # itself: the rotation of an image does not depend on the rest of the batch.
     y, x = (torch.arange(1 - side, side, 2, dtype=dtype, device=maps.device) for side in (height, width))
     y = y[:, None]
     sources = torch.stack([(cos * x - sin * y) / width, (sin * x + cos * y) / height], dim=-1)

@@ -117,7 +117,7 @@ class Encoder:
 
     @property
     def is_quarter_turn_invariant(self) -> bool:
-        return self.preprocessing.canonical
+        return self.preprocessing.frame != "none"
 
     def _features(self, pixels: UInt8[Tensor, "b 3 H W"], with_maps: bool) -> Features:
         with torch.inference_mode():

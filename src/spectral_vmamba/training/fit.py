@@ -231,7 +231,7 @@ class _TrainingRun:
         scaler, config, state = self.accelerator.scaler, self.config, self.state
         return CheckpointHeader(
             model=config.model,
-            model_options=storable_options(config.model_options),
+            model_options=storable_options(config.network_options),
             classes=self.setup.train.classes,
             preprocessing=self.setup.preprocessing,
             split=config.split,

@@ -16,7 +16,7 @@ from spectral_vmamba.inference.checkpoint import (
     Weights,
     load_checkpoint,
 )
-from spectral_vmamba.inference.model_options import storable_options
+from spectral_vmamba.inference.model_options import check_model, storable_options
 from spectral_vmamba.training.reporting import EpochReport
 from spectral_vmamba.training.train_config import TrainConfig
 from spectral_vmamba.utils.atomic_files import prepare_folder, write_text
@@ -115,9 +115,9 @@ def resume_settings(config: TrainConfig, checkpoint: Checkpoint, folder: Path) -
     """The settings of the run. Given settings must be the same or left at their defaults; a few may change."""
     with _readable(checkpoint):
         stored = from_dict(TrainConfig, checkpoint.header.training["config"])
-        described = (stored.model, to_json_dict(stored)["model_options"])
+        described = check_model(stored.model, storable_options(stored.network_options))
     header = checkpoint.header
-    if (described[0], storable_options(described[1])) != (header.model, to_json_dict(header)["model_options"]):
+    if (stored.model, described) != (header.model, header.model_options):
         raise CheckpointError(f"{checkpoint.path} has settings of another model than the one of its weights")
     given, previous, defaults = flatten(config), flatten(stored), flatten(TrainConfig())
     changed = [

@@ -70,7 +70,7 @@ def set_up(config: TrainConfig, folder: RunFolder, reporter: Reporter, checkpoin
         reseed(MODEL, config.seed)
         options = _training_options(config, checkpoint)
         model = build_classifier(config.model, options, train.classes, config.drop_path)
-    check_model(config.model, storable_options(config.model_options))  # `load` would not accept other ones
+    check_model(config.model, storable_options(config.network_options))  # `load` would not accept other ones
     parts = {"train": train, "val": val, "test": test}
     fingerprints = {name: part.fingerprint() for name, part in parts.items() if part is not None}
     if checkpoint is not None:
@@ -110,7 +110,7 @@ def set_up(config: TrainConfig, folder: RunFolder, reporter: Reporter, checkpoin
 def _training_options(config: TrainConfig, checkpoint: Checkpoint | None) -> dict[str, Any]:
     """The options of the model, without a search for weights that a checkpoint replaces anyway. A frozen stem is never
     trained, so that random weights would be a mistake: they are used only if they were asked for."""
-    options = config.model_options
+    options = config.network_options
     if checkpoint is not None or config.initial:
         return without_initial_weights(config.model, options)
     is_default = is_spectral(config.model) and options.get("stem_weights", "auto") == "auto"

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from spectral_vmamba.data.sources import DataSplit, absolute_path
 from spectral_vmamba.data.transforms import Augmentation
+from spectral_vmamba.ops.frames import Frame
 from spectral_vmamba.utils.devices import Device
 from spectral_vmamba.utils.wording import at_least
 
@@ -58,6 +59,11 @@ class TrainConfig:
     """any model of `spectral-vmamba models` or of timm"""
     model_options: dict[str, Any] = field(default_factory=dict)
     """keywords of the model, as in {domain: disk}"""
+    frame: Frame | None = None
+    """position into which images are turned before the network sees them: none, quarter (exact, for quarter turns) or
+    moment (for every angle); defaults to the model's"""
+    turns: int | None = None
+    """turned copies of an image whose features are pooled; multiplies the work; defaults to the model's"""
     output: str = "runs/last"
     """output folder for checkpoints, settings and curves"""
     image_size: int | None = None
@@ -132,6 +138,12 @@ class TrainConfig:
     def view_count(self) -> int:
         """Views per image; 0 for a new one every epoch."""
         return self.views or (_CACHED_VIEWS if self.cache else 0)
+
+    @property
+    def network_options(self) -> dict[str, Any]:
+        """Keywords of the model, with its frame and turns."""
+        pose = {"frame": self.frame, "turns": self.turns}
+        return {**self.model_options, **{name: value for name, value in pose.items() if value is not None}}
 
     @property
     def split(self) -> DataSplit:

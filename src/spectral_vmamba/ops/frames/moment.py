@@ -4,20 +4,22 @@ The centroid is a sum over pixels of brightness times position. It turns with th
 weights are rounded to integers, whose sums are exact: the angle cannot depend on the batch or on the device.
 """
 
+import math
 from dataclasses import replace
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from spectral_vmamba.ops.frames.pose import Pose
+from spectral_vmamba.ops.frames.pose import Pose, select_turn
 from spectral_vmamba.ops.frames.quarter import quarter_frame
-from spectral_vmamba.ops.turns import mask_outside_disk, rotate_each
+from spectral_vmamba.ops.turns import mask_outside_disk, rotate_each, turn
 
 # Brightness is counted in units of 2^-12, up to ±2^22, and weights in units of 2^-10, up to 1. The sum over 2^24 pixels
 # stays below 2^56, and is exact in 64 bits.
 _BRIGHTNESS_BITS, _LARGEST_BRIGHTNESS = 12, 2**22
 _WEIGHT_BITS = 10
+_NEARLY_IN_POSITION = math.sin(math.radians(1.5))
 
 
 def moment_frame(images: Float[Tensor, "b c h w"]) -> tuple[Float[Tensor, "b c h2 w2"], Pose]:
@@ -28,8 +30,24 @@ def moment_frame(images: Float[Tensor, "b c h w"]) -> tuple[Float[Tensor, "b c h
     """
     turned, pose = quarter_frame(mask_outside_disk(images))
     right, up = brightness_direction(turned).unbind(1)
-    pose = replace(pose, rotation=torch.stack([up, right], dim=1))  # from the direction (right, up) to (0, 1)
-    return mask_outside_disk(rotate_sharply(turned, pose.rotation)), pose
+    rotation = torch.stack([up, right], dim=1)  # from the direction (right, up) to (0, 1)
+    rotated = mask_outside_disk(rotate_sharply(turned, rotation))
+    if images.shape[-2] != images.shape[-1]:
+        return rotated, replace(pose, rotation=rotation)
+    # An image in its position, as preprocessing returns it, needs quarter turns only. It is not interpolated again.
+    quarters = _nearest_quarters(right, up)
+    near = torch.minimum(right.abs(), up.abs()) < _NEARLY_IN_POSITION
+    exact = select_turn([turn(turned, each) for each in range(4)], quarters)
+    unrotated = rotation.new_tensor([1.0, 0.0])
+    pose = Pose(pose.common, (pose.own + quarters * near) % 4, 1, torch.where(near[:, None], unrotated, rotation))
+    return torch.where(near[:, None, None, None], exact, rotated), pose
+
+
+def _nearest_quarters(right: Float[Tensor, "b"], up: Float[Tensor, "b"]) -> Int[Tensor, "b"]:
+    """The quarter turns that bring a direction nearest to straight up."""
+    vertical = torch.where(up >= 0, 0, 2)
+    horizontal = torch.where(right >= 0, 1, 3)
+    return torch.where(right.abs() > up.abs(), horizontal, vertical)
 
 
 def rotate_sharply(images: Float[Tensor, "b c h w"], rotation: Float[Tensor, "b 2"]) -> Float[Tensor, "b c h w"]:

@@ -17,7 +17,8 @@ def turned_copies(images: Float[Tensor, "b c h w"], turns: int) -> Float[Tensor,
     """Copies of the images, turned in steps of 360° / `turns`, on a square canvas.
 
     Quarter turns are exact. Angles between them are bilinear, and then every copy is limited to the inscribed disk.
-    Turning the images by quarter turns only permutes the copies. Images that are not square are padded with zeros.
+    Turning the images by quarter turns only permutes the copies, up to rounding of the interpolation. Images that are
+    not square are padded with zeros.
     """
     if turns < 1 or (turns > 2 and turns % 4):
         raise ValueError(f"expected 1, 2 or a multiple of 4 turns, got {turns}")

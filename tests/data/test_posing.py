@@ -1,0 +1,102 @@
+"""Files in the frame "moment": the same pixels for quarter turns, nearly the same for every other turn of the file."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image, ImageOps
+
+from spectral_vmamba.data import photograph_crops
+from spectral_vmamba.data.posing import MomentTransform
+from spectral_vmamba.data.transforms import Preprocessing
+from spectral_vmamba.ops.frames import brightness_direction, moment_frame
+from spectral_vmamba.ops.turns import inscribed_disk
+
+SIZE = 64
+MOMENT = Preprocessing(SIZE, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5), frame="moment")
+
+
+@pytest.fixture(scope="module")
+def photos(crops):
+    pixels = (crops(8, 160) * 0.25 + 0.5).clamp(0, 1)
+    return [Image.fromarray((255 * each).permute(1, 2, 0).byte().numpy()) for each in pixels]
+
+
+def inside(pixels):
+    return pixels[:, inscribed_disk(SIZE, SIZE, pixels.device)].float()
+
+
+@pytest.mark.parametrize("size", [(160, 160), (120, 150)], ids=str)
+def test_quarter_turns_of_a_file_give_the_same_pixels(size, photos):
+    transform = MOMENT.eval_transform()
+    for photo in photos[:4]:
+        photo = photo.crop((0, 0, *size))
+        view = transform(photo)
+        for quarters in (Image.Transpose.ROTATE_90, Image.Transpose.ROTATE_180, Image.Transpose.ROTATE_270):
+            assert torch.equal(transform(photo.transpose(quarters)).pixels, view.pixels)
+
+
+@pytest.mark.parametrize("angle", [20, 45, 100, 200])
+def test_a_file_turned_on_a_larger_canvas_meets_its_original(angle, photos):
+    transform = MOMENT.eval_transform()
+    differences, unposed = [], []
+    for photo in photos:
+        turned = photo.rotate(angle, Image.Resampling.BICUBIC, expand=True)
+        view, other = transform(photo), transform(turned)
+        assert other.without_border
+        assert not view.without_border
+        differences.append((inside(view.pixels) - inside(other.pixels)).abs().mean())
+        plain = MomentTransform(SIZE, borders=False)(turned)
+        unposed.append((inside(view.pixels) - inside(plain.pixels)).abs().mean())
+    # measured: medians of 1.5 to 3 gray levels, and more than 15 with the border
+    assert np.median(differences) < 6
+    assert np.median(unposed) > 2 * np.median(differences)
+
+
+def test_the_network_does_not_interpolate_again(photos):
+    """Its own frame finds such images in position, up to quarter turns."""
+    for photo in photos:
+        pixels = MOMENT.eval_transform()(photo).pixels[None].float()
+        posed, pose = moment_frame(pixels)
+        if abs(float(brightness_direction(pixels)[0, 1])) > 0.9997:
+            assert pose.rotation.tolist() == [[1, 0]]
+            masked = torch.where(inscribed_disk(SIZE, SIZE, pixels.device), pixels, 0.0)
+            assert any(torch.equal(posed, torch.rot90(masked, quarters, (2, 3))) for quarters in range(4))
+
+
+def test_most_files_are_in_position(photos):
+    up = [float(brightness_direction(MOMENT.eval_transform()(photo).pixels[None].float())[0, 1]) for photo in photos]
+    assert np.mean(np.array(up) > np.cos(np.radians(1.5))) >= 0.75
+
+
+def test_the_pose_of_a_view_turns_maps_back(photos):
+    """The content of the file, resized without a turn, is the view turned back."""
+    from spectral_vmamba.data.views import pose_of
+
+    photo = photos[0]
+    view = MOMENT.eval_transform()(photo)
+    back = pose_of([view]).undo(view.pixels[None].float())[0]
+    upright = torch.from_numpy(np.array(photo.resize((SIZE, SIZE), Image.Resampling.BOX))).permute(2, 0, 1)
+    both = torch.stack([inside(back).flatten(), inside(upright).flatten()])
+    assert torch.corrcoef(both)[0, 1] > 0.95
+
+
+@pytest.mark.parametrize("color", [0, 128, 255])
+def test_constant_images_and_borders_have_a_view(color):
+    for size in ((1, 1), (3, 200), (64, 64)):
+        view = MOMENT.eval_transform()(Image.new("RGB", size, (color,) * 3))
+        assert view.pixels.shape == (3, SIZE, SIZE)
+        assert inside(view.pixels).std() == 0 or min(size) == 1
+    framed = ImageOps.expand(Image.new("RGB", (80, 80), "red"), 30, (color,) * 3)
+    assert MOMENT.eval_transform()(framed).pixels.shape == (3, SIZE, SIZE)
+
+
+def test_borders_can_be_kept(photos):
+    turned = photos[0].rotate(30, expand=True)
+    kept = Preprocessing(SIZE, (0.5,) * 3, (0.5,) * 3, frame="moment", borders=False).eval_transform()(turned)
+    assert not kept.without_border
+
+
+def test_a_photograph_has_no_border():
+    for pixels in photograph_crops(6, 128):
+        image = Image.fromarray(np.asarray(pixels).transpose(1, 2, 0).astype(np.uint8))
+        assert not MOMENT.eval_transform()(image).without_border
