@@ -13,6 +13,7 @@ from PIL import Image
 from spectral_vmamba.cli import main
 from spectral_vmamba.data.find import NamedImage, find_images
 from spectral_vmamba.utils.progress import progress_bars
+from tests.support.commands import SMALL_NETWORK
 
 
 def test_files_folders_and_patterns(run_folder, digit_folders, capsys):
@@ -92,3 +93,24 @@ def test_noise_of_another_size_is_classified_too(run_folder, tmp_path):
     noise = np.random.default_rng(0).integers(0, 255, (300, 200, 3), np.uint8)
     Image.fromarray(noise).save(tmp_path / "n.jpg")
     assert main(["predict", str(run_folder), str(tmp_path / "n.jpg")]) == 0
+
+
+def test_borders_are_left_out_with_the_frame_moment_and_named(photo_folders, tmp_path, capsys):
+    run = tmp_path / "run"
+    options = ["--data", str(photo_folders), "--output", str(run), "--epochs", "1", "--workers", "0"]
+    assert main(["train", "--recipe", "laptop", "--frame", "moment", *options, *SMALL_NETWORK]) == 0
+    photo = next(photo_folders.rglob("*.png"))
+    turned = tmp_path / "turned.png"
+    with Image.open(photo) as image:
+        image.rotate(30, Image.Resampling.BICUBIC, expand=True).save(turned)
+    capsys.readouterr()
+    assert main(["predict", str(run), str(photo), str(turned), "--format", "csv"]) == 0
+    captured = capsys.readouterr()
+    assert "left out the uniform border of 1 image (" in captured.err
+    assert "turned.png" in captured.err
+    original, other = (float(line.split(",")[2]) for line in captured.out.splitlines()[1:])
+    assert main(["predict", str(run), str(turned), "--format", "csv", "--keep-borders"]) == 0
+    captured = capsys.readouterr()
+    assert "border" not in captured.err
+    with_border = float(captured.out.splitlines()[1].split(",")[2])
+    assert abs(original - other) <= abs(original - with_border) + 1e-3

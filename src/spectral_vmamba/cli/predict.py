@@ -4,21 +4,24 @@ import csv
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 from jsonargparse import Namespace
 from rich.console import Console
 
-from spectral_vmamba.cli.console import folding_table, print_error, print_table
+from spectral_vmamba.cli.console import folding_table, print_error, print_table, print_warning
 from spectral_vmamba.cli.options import CommandParser
 from spectral_vmamba.data.find import find_images
 from spectral_vmamba.data.unreadable import ReadError
 from spectral_vmamba.utils.progress import Progress, no_progress, progress_bars
-from spectral_vmamba.utils.wording import at_least
+from spectral_vmamba.utils.wording import at_least, plural
 
 _DESCRIPTION = f"""{__doc__}
 
 IMAGES are files, folders, glob patterns, or - to read paths from standard input. Unreadable images are reported on
-standard error, the other images are classified, and the exit code is 1.
+standard error, the other images are classified, and the exit code is 1. A classifier with the frame "moment" leaves out
+a uniform border, as of scans and of images that were rotated on a larger canvas, and names these images on standard
+error; --keep-borders classifies them with it.
 
 Examples:
   spectral-vmamba predict runs/photos new/*.jpg
@@ -42,6 +45,7 @@ def parser() -> CommandParser:
         default="best",
         help="averaged weights (ema), raw weights, or the ones with the better validation accuracy (best)",
     )
+    parser.add_argument("--keep-borders", action="store_true", help="classify images with their uniform borders")
     parser.add_argument("--device")
     parser.add_argument("--allow-urls", action="store_true", help="also accept http(s) URLs and download them")
     return parser
@@ -52,12 +56,15 @@ def run(config: Namespace) -> int:
 
     at_least(1, top=config.top, batch_size=config.batch_size)
     predictor = load(config.checkpoint, config.weights, config.device)
+    if config.keep_borders:
+        predictor = replace(predictor, preprocessing=replace(predictor.preprocessing, borders=False))
     names = config.images
     if "-" in names:
         names = [name for name in names if name != "-"] + [line.strip() for line in sys.stdin if line.strip()]
     if not names:
         raise ValueError("expected paths of images on standard input, got none")
     failed: list[str] = []
+    without_border: list[str] = []
 
     def predictions(progress: Progress) -> Iterator[dict]:
         found = list(find_images(names, config.allow_urls))
@@ -67,6 +74,8 @@ def run(config: Namespace) -> int:
                 failed.append(name)
                 print_error(outcome.reason)
             else:
+                if outcome.without_border:
+                    without_border.append(name)
                 yield {"file": name, "classes": outcome.classes, "probabilities": outcome.probabilities}
 
     rows: Iterable[dict] = predictions(no_progress)
@@ -74,7 +83,14 @@ def run(config: Namespace) -> int:
         with progress_bars(Console(stderr=True)) as progress:
             rows = list(predictions(progress))
     _WRITERS[config.format](rows)
+    if without_border:
+        print_warning(_describe_borders(without_border))
     return 1 if failed else 0
+
+
+def _describe_borders(names: list[str]) -> str:
+    first = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+    return f"left out the uniform border of {plural(len(names), 'image')} ({first}); --keep-borders includes it"
 
 
 def _write_table(rows: Iterable[dict]) -> None:

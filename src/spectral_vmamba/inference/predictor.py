@@ -1,7 +1,7 @@
 """A trained classifier with everything needed to use it: `load(checkpoint).predict(images)`."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -32,10 +32,14 @@ from spectral_vmamba.utils.wording import at_least
 
 @dataclass(frozen=True)
 class Prediction:
-    """The most probable classes in descending order, with their probabilities."""
+    """The most probable classes in descending order, with their probabilities.
+
+    `without_border` tells that a uniform border around the content of the image was left out.
+    """
 
     classes: tuple[str, ...]
     probabilities: tuple[float, ...]
+    without_border: bool = False
 
     @property
     def label(self) -> str:
@@ -77,7 +81,10 @@ class Predictor:
             loaded = collate(results)
             predictions = iter(self.top_classes(self.probabilities(loaded.inputs), top) if loaded.indices else ())
             for (_, image), result in zip(batch, results, strict=True):
-                yield image.name, next(predictions) if isinstance(result, Sample) else result
+                if isinstance(result, Sample):
+                    yield image.name, replace(next(predictions), without_border=result.view.without_border)
+                else:
+                    yield image.name, result
 
     def probabilities(self, pixels: Shaped[Tensor, "b 3 H W"]) -> Float[Tensor, "b classes"]:
         """Class probabilities of preprocessed pixels, 0 to 255."""
