@@ -206,6 +206,21 @@ def test_a_narrow_content_or_border_is_no_border():
     assert find_content(line) is None
 
 
+def test_a_rectangle_that_the_canvas_cuts_is_in_doubt():
+    canvas = noise(200, 160).rotate(25, expand=True)
+    assert find_content(canvas) is not None
+    assert find_content(canvas.crop((8, 0, canvas.width, canvas.height))) is None
+
+
+def test_a_photograph_in_a_page_with_thin_lines_is_in_doubt():
+    page = Image.new("RGB", (200, 260), "white")
+    page.paste(noise(160, 120), (20, 20))
+    assert find_content(page) is not None
+    for y in range(160, 240, 8):
+        ImageDraw.Draw(page).line((20, y, 180, y), fill="black", width=2)
+    assert find_content(page) is None
+
+
 @pytest.mark.parametrize("angle", [12.0, 45.0])
 def test_the_disk_does_not_depend_on_the_quarter_turn_of_the_file(photos, angle):
     canvas = photos["flower"].resize((240, 200)).rotate(angle, Image.Resampling.BICUBIC, expand=True)
