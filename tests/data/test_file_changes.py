@@ -73,3 +73,21 @@ def test_a_dataset_changes_images_when_they_are_opened():
     turned = change_files(digits, SavedAgain(1))
     assert np.array_equal(np.asarray(turned.open(3)), np.rot90(np.asarray(digits.open(3))))
     assert np.array_equal(turned.labels, digits.labels)
+
+
+def test_an_expanded_canvas_cuts_nothing_off():
+    pixels = np.full((20, 30, 3), 200, np.uint8)
+    rotated = np.asarray(RotatedFile(30.0, expand=True)(Image.fromarray(pixels)))
+    assert rotated.shape[0] > 20
+    assert rotated.shape[1] > 30
+    assert (rotated[0, 0] == 0).all(), "corners are black"
+    # bicubic edges are half black: the area of bright pixels is that of the image, up to its perimeter
+    assert abs(int((rotated[..., 0] > 100).sum()) - 600) <= 2 * (20 + 30)
+    assert RotatedFile(90.0, expand=True)(Image.fromarray(pixels)).size == (20, 30)
+
+
+def test_a_rotated_file_can_be_a_jpeg():
+    pixels = np.random.default_rng(0).integers(0, 256, (32, 32, 3), dtype=np.uint8)
+    png, jpeg = (np.asarray(RotatedFile(90.0, jpeg_quality=quality)(Image.fromarray(pixels))) for quality in (None, 75))
+    assert np.array_equal(png, np.rot90(pixels))
+    assert not np.array_equal(jpeg, png)

@@ -46,6 +46,9 @@ def parser() -> CommandParser:
     parser.add_argument("--levels", nargs="+", choices=list(LEVELS), default=list(LEVELS), help="levels to check")
     parser.add_argument("--angles", nargs="+", type=float, default=[], help="other angles to measure, in degrees")
     parser.add_argument("--fill", choices=list(FILLS), default="black", help="corners of images rotated by --angles")
+    parser.add_argument(
+        "--expand", action="store_true", help="rotate by --angles on a larger canvas, as photo editors do"
+    )
     parser.add_argument("--limit", type=int | None, default=None, help="check a random sample of so many images")
     parser.add_argument("--seed", type=int, default=0, help="seed of the sample")
     parser.add_argument(
@@ -76,6 +79,7 @@ def run(config: Namespace) -> int:
             config.levels,
             config.angles,
             config.fill,
+            config.expand,
             config.limit,
             config.seed,
         )
@@ -133,4 +137,6 @@ def _command(config: Namespace) -> str:
                 f"--{name.replace('_', '-')}",
                 *(f"{each:g}" if isinstance(each, float) else str(each) for each in values),
             ]
+    if config.expand:
+        words.append("--expand")
     return shlex.join(words)

@@ -37,22 +37,26 @@ class SavedAgain:
 
 @dataclass(frozen=True)
 class RotatedFile:
-    """Rotate an image about its center on the same canvas, save it as PNG, and decode the bytes.
+    """Rotate an image about its center, save it as PNG or JPEG, and decode the bytes.
 
-    Multiples of 90° are exact turns, other angles bicubic. `fill` is what the corners show.
+    Multiples of 90° are exact turns, other angles bicubic. `fill` is what the corners show. With `expand`, the canvas
+    grows so that nothing is cut off, as in photo editors, and the corners are black.
     """
 
     angle: float
-    fill: Fill
+    fill: Fill = "black"
+    expand: bool = False
+    jpeg_quality: int | None = None
 
     def __call__(self, image: Image.Image) -> Image.Image:
         if self.angle % 90 == 0:
             rotated = _turn(image, round(self.angle / 90) % 4)
-        elif self.fill == "reflect":
+        elif self.fill == "reflect" and not self.expand:
             rotated = _rotate_reflected(image, self.angle)
         else:
-            rotated = image.rotate(self.angle, Image.Resampling.BICUBIC)
-        return _save_and_decode(_mask_outside_disk(rotated) if self.fill == "disk" else rotated)
+            rotated = image.rotate(self.angle, Image.Resampling.BICUBIC, expand=self.expand)
+        masked = _mask_outside_disk(rotated) if self.fill == "disk" and not self.expand else rotated
+        return _save_and_decode(masked, self.jpeg_quality)
 
 
 def change_files(dataset: ImageDataset, change: FileChange) -> ImageDataset:

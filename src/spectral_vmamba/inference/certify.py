@@ -39,6 +39,7 @@ def certify(
     levels: Sequence[Level] = LEVELS,
     angles: Sequence[float] = (),
     fill: Fill = "black",
+    expand: bool = False,
     limit: int | None = None,
     seed: int = 0,
 ) -> Certificate:
@@ -50,6 +51,7 @@ def certify(
     * `files`: the decoded images turned by quarter turns, then saved again as PNG, saved again as JPEG of quality 90
       and 75, or resized by ±2 %; compared with the files as they are.
     * `angles`, if angles are given: the decoded images rotated by each angle (bicubic), with `fill` in the corners.
+      With `expand`, on a larger canvas with black corners, so that nothing is cut off.
 
     `Certificate.holds` is true if the network promises some of this and keeps every promise. Where a promise holds up
     to rounding, probabilities may change by `tolerance`: single precision rounds every sum at a relative 6e-8. `data`
@@ -72,7 +74,7 @@ def certify(
         checks.append(_check_turns("no-frame", bare, promise_of(predictor, "no-frame", tolerance)))
     if "files" in levels:
         checks += _check_files(comparison, promise_of(predictor, "files", tolerance))
-    checks += _check_angles(comparison, angles, fill)
+    checks += _check_angles(comparison, angles, fill, expand)
     return Certificate(predictor.name, description, len(dataset), tuple(checks), comparison.unreadable)
 
 
@@ -89,12 +91,14 @@ def _check_files(comparison: OutputComparison, png_promise: Promise) -> list[Che
     return checks
 
 
-def _check_angles(comparison: OutputComparison, angles: Sequence[float], fill: Fill) -> list[Check]:
-    if fill == "disk":  # the original images show the disk only, too
+def _check_angles(comparison: OutputComparison, angles: Sequence[float], fill: Fill, expand: bool) -> list[Check]:
+    corners = "expanded" if expand else fill
+    if fill == "disk" and not expand:  # the original images show the disk only, too
         comparison = replace(comparison, reference=RotatedFile(0.0, fill))
     return [
-        _check("angles", f"{angle:g}° {fill}", comparison, [ImageChange(RotatedFile(angle, fill))], MEASURED_ANGLE)
+        _check("angles", f"{angle:g}° {corners}", comparison, [ImageChange(change)], MEASURED_ANGLE)
         for angle in angles
+        for change in [RotatedFile(angle, fill, expand)]
     ]
 
 

@@ -47,7 +47,7 @@ class RotationalFeatureNormalizer(nn.Module):
     @property
     def passes(self) -> int:
         """How often the stem processes each image."""
-        return 4 if self.turns == "random" else self.turns
+        return self.turns if isinstance(self.turns, int) else 4
 
     def batch_multiple(self, height: int, width: int) -> int:
         """The batch size whose multiples a frozen stem splits into chunks of equal size."""

@@ -38,18 +38,18 @@ class SpectralTokenizer(nn.Module):
         frozen = not any(parameter.requires_grad for parameter in self.rfn.parameters())
         return frozen and self.config.turns != "random"
 
-    def forward(self, images: Float[Tensor, "b rgb H W"]) -> Tokens:
+    def forward(self, images: Float[Tensor, "b rgb H W"] | Posed) -> Tokens:
         tokens, grid, pose = self.features(images)
         return Tokens(tokens, self.traverse(tokens, grid), pose)
 
-    def features(self, images: Float[Tensor, "b rgb H W"]) -> tuple[Float[Tensor, "b l c"], Grid, Pose | None]:
+    def features(self, images: Float[Tensor, "b rgb H W"] | Posed) -> tuple[Float[Tensor, "b l c"], Grid, Pose | None]:
         """Return the RFN features as tokens, their grid, and the pose of the images, None without a frame."""
         images, pose = self.stem_input(images)
         maps = self.rfn(images)
         grid = self._grid(images, maps, self.patch_size)
         return grid.from_map(maps), grid, pose
 
-    def forward_maps(self, images: Float[Tensor, "b rgb H W"]) -> tuple[Tokens, list[GridFeatures]]:
+    def forward_maps(self, images: Float[Tensor, "b rgb H W"] | Posed) -> tuple[Tokens, list[GridFeatures]]:
         """Also return the RFN features of the stem's maps that are finer than a patch, of strides 4, 8, …"""
         images, pose = self.stem_input(images)
         maps = self.rfn.forward_maps(images)

@@ -65,7 +65,8 @@ def brightness_direction(images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b 2
     gray = images.detach().to(torch.promote_types(images.dtype, torch.float32)).sum(1)
     gray = (gray * 2**_BRIGHTNESS_BITS).nan_to_num(0.0).clamp(-_LARGEST_BRIGHTNESS, _LARGEST_BRIGHTNESS)
     counted = gray.round().to(torch.int64)
-    sums = [(counted * weight).sum((-2, -1)) for weight in _weights(*images.shape[-2:], images.device)]
+    height, width = images.shape[-2:]
+    sums = [(counted * weight).sum((-2, -1)) for weight in _weights(height, width, images.device)]
     centroid = torch.stack(sums, dim=1)
     # Only operations that are rounded the same way everywhere: no arc tangent, no cosine.
     x, y = centroid.to(gray.dtype).unbind(1)
