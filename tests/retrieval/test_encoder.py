@@ -12,7 +12,7 @@ from tests.support.image_folders import write_photographs
 
 
 def test_a_change_of_the_image_shows_in_the_token_at_its_cell(tmp_path):
-    encoder = build_encoder("spectral_vmamba_lite", None, None, "cpu")
+    encoder = build_encoder("spectral_vmamba_lite", None, None, "cpu", "stem")
     (path,) = write_photographs(tmp_path, 1)
     plain = np.asarray(Image.open(path)).copy()
     plain[0, :] = 0
@@ -32,6 +32,8 @@ def test_models_without_a_pretrained_stem_are_rejected(photos, tmp_path):
         embed(embed_config(photos, tmp_path, model="spectral_vmamba_nano"))
     with pytest.raises(ValueError, match="expected a Spectral VMamba"):
         embed(embed_config(photos, tmp_path, model="resnet18"))
+    with pytest.raises(ValueError, match="spectral_vmamba_nano has no pretrained stem"):
+        embed(embed_config(photos, tmp_path, model="spectral_vmamba_nano", features="whole"))
 
 
 def test_the_weights_have_a_digest(run):

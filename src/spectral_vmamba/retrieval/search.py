@@ -64,11 +64,11 @@ def open_index(embeddings: str | Path, device: str = "auto") -> Index:
     if not metadata.embedded:
         raise ValueError(f"no image of {folder} could be read; unreadable.txt there lists the reasons")
     settings = metadata.settings
-    encoder = build_encoder(settings.model, metadata.checkpoint, metadata.image_size, device)
+    encoder = build_encoder(settings.model, metadata.checkpoint, metadata.image_size, device, settings.features)
     digest = encoder.weights_digest()
     if digest != settings.weights:
         raise ValueError(
-            f"{metadata.checkpoint or 'the pretrained stem'} has other weights than those that made {folder} "
+            f"{metadata.checkpoint or 'the pretrained network'} has other weights than those that made {folder} "
             f"(SHA-256 {digest[:12]}…, not {settings.weights[:12]}…): their vectors cannot be compared. "
             f"Restore the previous weights, or embed the images again with --overwrite"
         )

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from spectral_vmamba.ops.frames.pose import Pose
 from spectral_vmamba.ops.frames.quarter import quarter_frame
+from spectral_vmamba.ops.smoothing import gaussian_blur
 from spectral_vmamba.ops.turns import mask_outside_disk, rotate_each
 
 # Brightness is counted in units of 2^-12, up to ±2^22, and weights in units of 2^-10, up to 1. The sum over 2^24 pixels
@@ -26,16 +27,33 @@ def moment_frame(images: Float[Tensor, "b c h w"]) -> tuple[Float[Tensor, "b c h
     The quarter frame comes first, so that all quarter turns of an image give the same bits. The rotation is bicubic and
     limited to the values of the image, which it would overshoot at edges.
     """
-    turned, pose = quarter_frame(mask_outside_disk(images))
-    right, up = brightness_direction(turned).unbind(1)
-    pose = replace(pose, rotation=torch.stack([up, right], dim=1))  # from the direction (right, up) to (0, 1)
-    return mask_outside_disk(rotate_sharply(turned, pose.rotation)), pose
+    turned, pose, rotation = _find_rotation(images)
+    return mask_outside_disk(rotate_sharply(turned, rotation)), replace(pose, rotation=rotation)
 
 
-def rotate_sharply(images: Float[Tensor, "b c h w"], rotation: Float[Tensor, "b 2"]) -> Float[Tensor, "b c h w"]:
+def moment_square(images: Float[Tensor, "b c h w"], blur: float) -> Float[Tensor, "b c s s"]:
+    """The square inside the disk of each image in the frame "moment": it has no corners to fill.
+
+    The image is blurred first, by a Gaussian of `blur` pixels, and interpolated once. All quarter turns of an image
+    give the same bits.
+    """
+    turned, _, rotation = _find_rotation(images)
+    return rotate_sharply(gaussian_blur(turned, blur), rotation, side=int(min(images.shape[-2:]) / 2**0.5))
+
+
+def rotate_sharply(
+    images: Float[Tensor, "b c h w"], rotation: Float[Tensor, "b 2"], side: int | None = None
+) -> Float[Tensor, "b c h2 w2"]:
     """Rotate by bicubic interpolation, limited to the range of values that each channel of an image has."""
     lowest, highest = images.amin((-2, -1), keepdim=True), images.amax((-2, -1), keepdim=True)
-    return rotate_each(images, rotation, interpolation="bicubic").clamp(lowest, highest)
+    return rotate_each(images, rotation, interpolation="bicubic", side=side).clamp(lowest, highest)
+
+
+def _find_rotation(images: Float[Tensor, "b c h w"]) -> tuple[Float[Tensor, "b c h2 w2"], Pose, Float[Tensor, "b 2"]]:
+    """The disk in the quarter frame, its pose, and the rotation that remains to the frame "moment"."""
+    turned, pose = quarter_frame(mask_outside_disk(images))
+    right, up = brightness_direction(turned).unbind(1)
+    return turned, pose, torch.stack([up, right], dim=1)  # from the direction (right, up) to (0, 1)
 
 
 def brightness_direction(images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b 2"]:
