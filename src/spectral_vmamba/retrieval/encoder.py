@@ -89,8 +89,8 @@ def build_encoder(
     """The encoder of a checkpoint; without one, of the pretrained network of a model's stem, whole or cut."""
     resolved = resolve_device(device)
     if checkpoint is None:
-        build = _whole_network if features == "whole" else _pretrained_stem
-        name, network, preprocessing = model, *build(model)
+        name = model
+        network, preprocessing = _whole_network(model) if features == "whole" else _pretrained_stem(model)
     else:
         predictor = load(checkpoint, device=device)
         name, network, preprocessing = predictor.name, NetworkFeatures(predictor.model), predictor.preprocessing
