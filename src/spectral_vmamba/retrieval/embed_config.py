@@ -27,8 +27,8 @@ class EmbedConfig:
     model: str = "spectral_vmamba_lite"
     """model with a pretrained stem; ignored with a checkpoint"""
     features: Literal["whole", "stem"] = "whole"
-    """whole: the whole pretrained network that the stem of --model is cut from, for similar content; stem: the stem,
-    for similar texture, and for --tokens; ignored with a checkpoint"""
+    """whole: the whole pretrained network that the stem of --model is cut from; stem: the stem, which --tokens needs;
+    ignored with a checkpoint"""
     format: Format = "parquet"
     """parquet: part-00000.parquet, …; npy: vectors.npy and images.csv"""
     tokens: bool = False
