@@ -107,7 +107,9 @@ def test_evaluation_leaves_unreadable_images_out(digits):
     assert batch.indices == [0, 2, 4]
     assert [error.index for error in batch.unreadable] == [1, 3, 5]
     assert batch.inputs.dtype == torch.uint8
-    assert (batch.sizes, batch.quarters) == ([(8, 8)] * 3, [0] * 3)
+    assert batch.sizes == [(8, 8)] * 3
+    assert batch.pose.own.tolist() == [0] * 3
+    assert batch.pose.is_exact
     (empty,) = load_batches(samples, [[1, 3]], workers=0)
     assert (len(empty), empty.indices, len(empty.unreadable)) == (0, [], 2)
 

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spectral_vmamba.ops.frames import brightness_direction, moment_frame
+from spectral_vmamba.ops.frames import brightness_direction, moment_frame, moment_square
 from spectral_vmamba.ops.turns import inscribed_disk, rotate, turn
 from tests.support.rotation import angle_between
 
@@ -134,3 +134,13 @@ def test_half_precision_has_nearly_the_same_direction(crops):
     images = crops(12, 64)
     assert angle_between(degrees_of(images.half()), degrees_of(images)).max() < 1
     assert moment_frame(images.half())[0].dtype == torch.float16
+
+
+def test_the_square_inside_the_disk(crops):
+    images = crops(4, 65)
+    square = moment_square(images, 1.0)
+    assert square.shape == (4, 3, 45, 45), "45 = ⌊65 / √2⌋"
+    for quarters in range(1, 4):
+        assert torch.equal(moment_square(turn(images, quarters), 1.0), square)
+    sharp = moment_square(images, 0.01)  # a Gaussian with no weight on other pixels
+    assert torch.equal(sharp, moment_frame(images)[0][..., 10:55, 10:55]), "the center of the posed image"

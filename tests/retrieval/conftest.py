@@ -17,7 +17,9 @@ COUNT = 12
 
 
 def embed_config(source: Path, output: Path, **changes) -> EmbedConfig:
-    return replace(EmbedConfig(str(source), str(output), shard_size=5, batch_size=4, image_size=64), **changes)
+    """With the features of the stem, which also have tokens."""
+    settings = EmbedConfig(str(source), str(output), features="stem", shard_size=5, batch_size=4, image_size=64)
+    return replace(settings, **changes)
 
 
 def read_shards(output: Path) -> list[Shard]:

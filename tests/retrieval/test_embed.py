@@ -82,7 +82,8 @@ def kill_at_fourth_batch(items, description, total):
         if i == 3:
             os.kill(os.getpid(), 9)
         yield item
-config = EmbedConfig({str(photos)!r}, {str(tmp_path)!r}, shard_size=5, batch_size=4, image_size=64)
+settings = dict(features="stem", shard_size=5, batch_size=4, image_size=64)
+config = EmbedConfig({str(photos)!r}, {str(tmp_path)!r}, **settings)
 embed(config, progress=kill_at_fourth_batch)"""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     assert subprocess.run([sys.executable, "-c", code], env=environment).returncode == -9

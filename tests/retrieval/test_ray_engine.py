@@ -39,7 +39,7 @@ def is_alive(process: int) -> bool:
 
 @pytest.mark.full
 def test_nothing_is_lost_or_duplicated_when_a_worker_is_killed(cluster, photo_folder, tmp_path):
-    settings = {"shard_size": SHARD_SIZE, "tokens": True, "image_size": 64}
+    settings = {"shard_size": SHARD_SIZE, "features": "stem", "tokens": True, "image_size": 64}
     embed(EmbedConfig(str(photo_folder), str(tmp_path / "local"), **settings))
     killed, shards, processes = [], [], set()
 

@@ -117,7 +117,8 @@ def runs(folder: Path) -> dict[str, str]:
     cache = ["--views", "2", "--cache-folder", f"{folder}/cache"]
     command("train", "--recipe", "lite", *lite, *cache, "--output", f"{folder}/lite", *plain)
     command("evaluate", f"{folder}/digits", "--weights", "ema", "--rotations", "45", "--output", f"{folder}/report")
-    command("embed", str(pack), "--output", f"{folder}/stem", "--format", "npy", "--image-size", "96", "--tokens")
+    stem = ("--features", "stem", "--tokens", "--image-size", "96")
+    command("embed", str(pack), "--output", f"{folder}/stem", "--format", "npy", *stem)
     command("embed", str(pack), "--output", f"{folder}/net", "--format", "npy", "--checkpoint", f"{folder}/lite")
     rows = []
     for block in folder.glob("cache/*/features/*.safetensors"):

@@ -16,7 +16,8 @@ _DESCRIPTION = f"""{__doc__}
 
 SOURCE is a folder with images at any depth, a .txt file with one path per line, a .csv file with the columns
 path,label, a .npz file or the name of a dataset; - reads paths from standard input. The vectors come from the
-pretrained stem of --model, or from a network of `spectral-vmamba train` with --checkpoint.
+pretrained network of --model (--features whole, the default), from its stem (--features stem), or from a network of
+`spectral-vmamba train` with --checkpoint.
 
 Writes part-00000.parquet, … (file, width, height, label, vector) and metadata.json to the output folder. Run the same
 command again to resume an interrupted run. Unreadable images are listed in unreadable.txt, and the exit code is 1.

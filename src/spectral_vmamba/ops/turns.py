@@ -63,15 +63,20 @@ def rotate_each(
     directions: Float[Tensor, "b 2"],
     outside: Literal["zeros", "reflection"] = "zeros",
     interpolation: Literal["bilinear", "bicubic"] = "bilinear",
-) -> Float[Tensor, "b c h w"]:
-    """Rotate each image about the center by its own angle, given by cosine and sine, on the same canvas."""
+    side: int | None = None,
+) -> Float[Tensor, "b c h2 w2"]:
+    """Rotate each image about the center by its own angle, given by cosine and sine.
+
+    Returns the same canvas, or its center square of `side` pixels.
+    """
     # In float32 at least: half precision cannot tell the coordinates of neighboring pixels apart.
     dtype = torch.promote_types(maps.dtype, torch.float32)
     height, width = maps.shape[-2:]
     cos, sin = directions.to(dtype)[:, :, None, None].unbind(1)
     # Pixel centers from the center of the canvas, in half pixels; y points down. Every coordinate is computed by
     # itself: the rotation of an image does not depend on the rest of the batch.
-    y, x = (torch.arange(1 - side, side, 2, dtype=dtype, device=maps.device) for side in (height, width))
+    canvas = (height, width) if side is None else (side, side)
+    y, x = (torch.arange(1 - length, length, 2, dtype=dtype, device=maps.device) for length in canvas)
     y = y[:, None]
     sources = torch.stack([(cos * x - sin * y) / width, (sin * x + cos * y) / height], dim=-1)
     rotated = F.grid_sample(maps.to(dtype), sources, mode=interpolation, padding_mode=outside, align_corners=False)

@@ -45,7 +45,7 @@ def embed(config: EmbedConfig, dataset: ImageDataset | None = None, progress: Pr
     if config.format == "parquet":
         require_pyarrow()
     dataset = read_images(config.source) if dataset is None else dataset
-    encoder = build_encoder(config.model, config.checkpoint, config.image_size, config.device)
+    encoder = build_encoder(config.model, config.checkpoint, config.image_size, config.device, config.features)
     store = EmbeddingStore(config.output, describe_store(config, dataset, encoder))
     store.open(config.overwrite)
     started = time.perf_counter()
@@ -67,6 +67,7 @@ def describe_store(config: EmbedConfig, dataset: ImageDataset, encoder: Encoder)
         images=dataset.fingerprint(),
         count=len(dataset),
         model=encoder.name,
+        features=encoder.features.kind,
         vector=encoder.features.description,
         weights=encoder.weights_digest(),
         preprocessing=json.loads(json.dumps(asdict(encoder.preprocessing))),
@@ -107,7 +108,7 @@ def embed_shards(
     for (number, rows), batch in zip(plan, progress(loaded, "embedding", len(plan)), strict=True):
         batches.append(batch)
         if batch.indices:
-            embeddings.append(encoder.encode(batch.inputs, batch.quarters, config.tokens))
+            embeddings.append(encoder.encode(batch.inputs, batch.pose, config.tokens))
         if rows.stop == store.shard_rows(number).stop:
             yield number, _make_shard(dataset, store, batches, embeddings)
             batches, embeddings = [], []

@@ -23,9 +23,12 @@ class EmbedConfig:
     output: str
     """output folder for the vectors; an interrupted run resumes in it"""
     checkpoint: str | None = None
-    """run of `spectral-vmamba train`, or its checkpoint; defaults to the pretrained stem of --model"""
+    """run of `spectral-vmamba train`, or its checkpoint; defaults to the pretrained network of --model"""
     model: str = "spectral_vmamba_lite"
     """model with a pretrained stem; ignored with a checkpoint"""
+    features: Literal["whole", "stem"] = "whole"
+    """whole: the whole pretrained network that the stem of --model is cut from; stem: the stem, which --tokens needs;
+    ignored with a checkpoint"""
     format: Format = "parquet"
     """parquet: part-00000.parquet, …; npy: vectors.npy and images.csv"""
     tokens: bool = False

@@ -1,80 +1,28 @@
-"""From pixels to vectors: by a pretrained stem alone, or by a trained network without its classifier."""
+"""From pixels to vectors: a network, its preprocessing, and passes of a fixed size."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import ceil
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int, UInt8
-from torch import Tensor, nn
+from torch import Tensor
 
 from spectral_vmamba.data.decode import normalize
 from spectral_vmamba.data.transforms import Preprocessing
 from spectral_vmamba.inference.network import default_preprocessing
 from spectral_vmamba.inference.predictor import load
 from spectral_vmamba.models import create_model, is_spectral, list_models
-from spectral_vmamba.models.backbone import Backbone
-from spectral_vmamba.models.tokenizer import SpectralTokenizer
-from spectral_vmamba.ops.grid import Grid
-from spectral_vmamba.ops.turns import turn
+from spectral_vmamba.ops.frames import Pose
+from spectral_vmamba.retrieval.feature_kinds import FeatureKind, Features, NetworkFeatures, StemFeatures, WholeFeatures
 from spectral_vmamba.utils.devices import resolve_device
 from spectral_vmamba.utils.tensor_file import digest_tensors
 
 # The network always sees this many images at once, the last one repeated where needed: convolutions round differently
 # for other batch sizes, and the vector of an image must not depend on the other images.
 PASS_SIZE = 8
-
-
-class Features(NamedTuple):
-    vectors: Float[Tensor, "b v"]
-    maps: Float[Tensor, "b c h w"] | None
-    grid: Grid | None
-
-
-class StemFeatures(nn.Module):
-    """The RFN features of a pretrained stem, pooled over the tokens: mean and standard deviation."""
-
-    description = "mean and standard deviation of the pretrained stem's tokens"
-
-    def __init__(self, tokenizer: SpectralTokenizer):
-        super().__init__()
-        self.tokenizer = tokenizer
-        self.length = 2 * tokenizer.channels
-
-    def forward(self, images: Float[Tensor, "b rgb H W"], with_maps: bool) -> Features:
-        x, grid, frame = self.tokenizer.features(images)
-        x = x.contiguous()
-        # Same class among the 10 nearest of 1000 AID images: mean 56.5 %, with max 56.5 %, with std 58.0 %
-        # (benchmarks/retrieval.py).
-        parts = (x.mean(1), x.std(1, unbiased=False))
-        vectors = torch.cat([F.normalize(part, dim=1) for part in parts], dim=1)
-        if not with_maps:
-            return Features(vectors, None, None)
-        maps = grid.to_map(x)
-        return Features(vectors, frame.undo(maps) if frame else maps, grid)
-
-
-class NetworkFeatures(nn.Module):
-    """The input of a trained network's classifier."""
-
-    description = "pooled features of the trained network before its classifier"
-
-    def __init__(self, network: Any):
-        super().__init__()
-        self.network = network
-        self.length: int = getattr(network, "head_hidden_size", network.num_features)
-
-    def forward(self, images: Float[Tensor, "b rgb H W"], with_maps: bool) -> Features:
-        if not isinstance(self.network, Backbone):
-            if with_maps:
-                kind = type(self.network).__name__
-                raise ValueError(f"expected a hierarchical network of this package for tokens, got {kind}")
-            return Features(self.network.forward_head(self.network.forward_features(images), True), None, None)
-        tokens = self.network.forward_tokens(images)
-        vectors = self.network.forward_head(tokens, pre_logits=True)
-        return Features(vectors, *((tokens.maps(), tokens.traversal.grid) if with_maps else (None, None)))
 
 
 class Embeddings(NamedTuple):
@@ -89,16 +37,14 @@ class Encoder:
     """A network that embeds images, with its preprocessing."""
 
     name: str
-    features: StemFeatures | NetworkFeatures
+    features: WholeFeatures | StemFeatures | NetworkFeatures
     preprocessing: Preprocessing
     device: torch.device
 
-    def encode(self, pixels: UInt8[Tensor, "b 3 H W"], quarters: Sequence[int], tokens: bool) -> Embeddings:
-        """Embed preprocessed pixels; `quarters` are the turns that preprocessing applied to each image."""
-        passes = [
-            self._encode_pass(pixels[i : i + PASS_SIZE], quarters[i : i + PASS_SIZE], tokens)
-            for i in range(0, len(pixels), PASS_SIZE)
-        ]
+    def encode(self, pixels: UInt8[Tensor, "b 3 H W"], pose: Pose | None, tokens: bool) -> Embeddings:
+        """Embed preprocessed pixels; `pose` is how preprocessing turned the images."""
+        slices = [slice(i, i + PASS_SIZE) for i in range(0, len(pixels), PASS_SIZE)]
+        passes = [self._encode_pass(pixels[rows], pose and pose.images(rows), tokens) for rows in slices]
         parts = [torch.cat([outputs[part] for outputs in passes]) for part in range(1 + tokens)]
         return Embeddings(parts[0].numpy(), parts[1].half().numpy() if tokens else None)
 
@@ -124,30 +70,46 @@ class Encoder:
             inputs = normalize(pixels.to(self.device), self.preprocessing.mean, self.preprocessing.std)
             return self.features(inputs, with_maps)
 
-    def _encode_pass(self, pixels: Tensor, quarters: Sequence[int], tokens: bool) -> tuple[Tensor, ...]:
+    def _encode_pass(self, pixels: Tensor, pose: Pose | None, tokens: bool) -> tuple[Tensor, ...]:
         padded = torch.cat([pixels, pixels[-1:].expand(PASS_SIZE - len(pixels), -1, -1, -1)])
         vectors, maps, grid = self._features(padded, tokens)
         vectors = F.normalize(vectors.float(), dim=1)[: len(pixels)].cpu().clone()
         if maps is None or grid is None:
             return (vectors,)
-        original = torch.cat([turn(one[None], -back) for one, back in zip(maps, quarters, strict=False)])
-        return vectors, grid.from_map(original).cpu().clone()
+        maps = maps[: len(pixels)].cpu()
+        return vectors, grid.from_map(maps if pose is None else pose.undo(maps)).clone()
 
 
-def build_encoder(model: str, checkpoint: str | None, image_size: int | None, device: str) -> Encoder:
-    """The encoder of a checkpoint, or of a model's pretrained stem."""
+def build_encoder(
+    model: str, checkpoint: str | None, image_size: int | None, device: str, features: FeatureKind = "whole"
+) -> Encoder:
+    """The encoder of a checkpoint; without one, of the pretrained network of a model's stem, whole or cut."""
     resolved = resolve_device(device)
     if checkpoint is None:
-        name, features, preprocessing = model, *_pretrained_stem(model)
+        name = model
+        network, preprocessing = _whole_network(model) if features == "whole" else _pretrained_stem(model)
     else:
         predictor = load(checkpoint, device=device)
-        name, features, preprocessing = predictor.name, NetworkFeatures(predictor.model), predictor.preprocessing
+        name, network, preprocessing = predictor.name, NetworkFeatures(predictor.model), predictor.preprocessing
     if image_size is not None:
         preprocessing = replace(preprocessing, size=image_size)
-    return Encoder(name, features.to(resolved).eval(), preprocessing, resolved)
+    return Encoder(name, network.to(resolved).eval(), preprocessing, resolved)
+
+
+def _whole_network(model: str) -> tuple[WholeFeatures, Preprocessing]:
+    """The network that the model's stem is cut from. It sees a square of the model's default size."""
+    network = _spectral_network(model)
+    preprocessing = default_preprocessing(network)
+    features = WholeFeatures(network.config.stem.removeprefix("timm:"))
+    return features, replace(preprocessing, size=ceil(preprocessing.size * 2**0.5), frame="moment")
 
 
 def _pretrained_stem(model: str) -> tuple[StemFeatures, Preprocessing]:
+    network = _spectral_network(model)
+    return StemFeatures(network.tokenizer), default_preprocessing(network)
+
+
+def _spectral_network(model: str) -> Any:
     if not is_spectral(model):
         spectral = ", ".join(filter(is_spectral, list_models()))
         raise ValueError(f"expected a Spectral VMamba ({spectral}) without --checkpoint, got {model!r}")
@@ -157,4 +119,4 @@ def _pretrained_stem(model: str) -> tuple[StemFeatures, Preprocessing]:
             f"{model} has no pretrained stem, so its vectors would be random; train it and pass the run with "
             f"--checkpoint, or omit --model to use spectral_vmamba_lite"
         )
-    return StemFeatures(network.tokenizer), default_preprocessing(network)
+    return network

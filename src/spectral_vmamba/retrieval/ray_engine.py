@@ -75,7 +75,7 @@ class ShardWriter:
         torch.set_num_threads(1)
         self.store, self.config = EmbeddingStore(output, metadata), config
         self.dataset: Any = ray.get(dataset)
-        self.encoder = build_encoder(config.model, config.checkpoint, config.image_size, config.device)
+        self.encoder = build_encoder(config.model, config.checkpoint, config.image_size, config.device, config.features)
         if self.encoder.weights_digest() != metadata.settings.weights:
             raise ValueError(
                 f"the weights of {self.encoder.name} on this machine differ from those of the driver; install the same"

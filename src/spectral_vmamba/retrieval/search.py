@@ -13,6 +13,7 @@ from spectral_vmamba.data.decode import ImageLike, to_pil
 from spectral_vmamba.data.find import NamedImage
 from spectral_vmamba.data.loader import load_sample
 from spectral_vmamba.data.unreadable import ReadError
+from spectral_vmamba.data.views import pose_of
 from spectral_vmamba.retrieval.array_files import read_arrays
 from spectral_vmamba.retrieval.encoder import Encoder, build_encoder
 from spectral_vmamba.retrieval.store import EmbeddingStore, StoreMetadata, read_metadata
@@ -44,7 +45,7 @@ class Index:
         sample = load_sample(image.open, self.encoder.preprocessing.eval_transform(), 0, image.name)
         if isinstance(sample, ReadError):
             return sample
-        return self.encoder.encode(sample.view.pixels[None], [sample.view.quarters], tokens=False).vectors[0]
+        return self.encoder.encode(sample.view.pixels[None], pose_of([sample.view]), tokens=False).vectors[0]
 
     def blocks(self) -> Iterator[tuple[Sequence[str], Sequence[str | None], Float[np.ndarray, "n v"]]]:
         """Files, labels and vectors, a block at a time."""
@@ -64,11 +65,11 @@ def open_index(embeddings: str | Path, device: str = "auto") -> Index:
     if not metadata.embedded:
         raise ValueError(f"no image of {folder} could be read; unreadable.txt there lists the reasons")
     settings = metadata.settings
-    encoder = build_encoder(settings.model, metadata.checkpoint, metadata.image_size, device)
+    encoder = build_encoder(settings.model, metadata.checkpoint, metadata.image_size, device, settings.features)
     digest = encoder.weights_digest()
     if digest != settings.weights:
         raise ValueError(
-            f"{metadata.checkpoint or 'the pretrained stem'} has other weights than those that made {folder} "
+            f"{metadata.checkpoint or 'the pretrained network'} has other weights than those that made {folder} "
             f"(SHA-256 {digest[:12]}…, not {settings.weights[:12]}…): their vectors cannot be compared. "
             f"Restore the previous weights, or embed the images again with --overwrite"
         )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from spectral_vmamba.data.unreadable import UNREADABLE_FILE
+from spectral_vmamba.retrieval.feature_kinds import FeatureKind
 from spectral_vmamba.retrieval.shard_files import FORMATS, DamagedShard, Shard
 from spectral_vmamba.utils.atomic_files import prepare_folder, write_text
 from spectral_vmamba.utils.settings import from_dict
@@ -25,6 +26,7 @@ class StoreSettings:
     """fingerprint of the dataset"""
     count: int
     model: str
+    features: FeatureKind
     vector: str
     weights: str
     preprocessing: dict[str, Any]
@@ -146,6 +148,11 @@ def read_metadata(folder: Path) -> StoreMetadata:
         kind = stored.pop("kind")
         if kind != KIND:
             raise ValueError(f"its kind is {kind!r}")
+        if "features" not in stored.get("settings", {"features": None}):
+            raise ValueError(
+                "it is from an older version, which did not record the features; embed the images again, with "
+                "--overwrite (overwrite=True) in the same folder"
+            )
         return from_dict(StoreMetadata, stored)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path} does not describe embeddings: {error}") from error

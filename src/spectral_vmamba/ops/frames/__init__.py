@@ -9,7 +9,7 @@ A `Pose` is the turn that was applied; it converts feature maps between the two 
 
 from typing import Literal, get_args
 
-from spectral_vmamba.ops.frames.moment import brightness_direction, moment_frame
+from spectral_vmamba.ops.frames.moment import brightness_direction, moment_frame, moment_square
 from spectral_vmamba.ops.frames.orbit import TurnPool, pool_over_turns, turned_copies
 from spectral_vmamba.ops.frames.pose import Pose
 from spectral_vmamba.ops.frames.quarter import canonical_quarters, canonical_turn, quarter_frame
@@ -26,6 +26,7 @@ __all__ = [
     "canonical_quarters",
     "canonical_turn",
     "moment_frame",
+    "moment_square",
     "pool_over_turns",
     "quarter_frame",
     "turned_copies",

@@ -8,11 +8,12 @@ import math
 from dataclasses import replace
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from spectral_vmamba.ops.frames.pose import Pose, select_turn
 from spectral_vmamba.ops.frames.quarter import quarter_frame
+from spectral_vmamba.ops.smoothing import gaussian_blur
 from spectral_vmamba.ops.turns import mask_outside_disk, rotate_each, turn
 
 # Brightness is counted in units of 2^-12, up to ±2^22, and weights in units of 2^-10, up to 1. The sum over 2^24 pixels
@@ -28,32 +29,49 @@ def moment_frame(images: Float[Tensor, "b c h w"]) -> tuple[Float[Tensor, "b c h
     The quarter frame comes first, so that all quarter turns of an image give the same bits. The rotation is bicubic and
     limited to the values of the image, which it would overshoot at edges.
     """
-    turned, pose = quarter_frame(mask_outside_disk(images))
-    right, up = brightness_direction(turned).unbind(1)
-    rotation = torch.stack([up, right], dim=1)  # from the direction (right, up) to (0, 1)
+    turned, pose, rotation = _find_rotation(images)
     rotated = mask_outside_disk(rotate_sharply(turned, rotation))
     if images.shape[-2] != images.shape[-1]:
         return rotated, replace(pose, rotation=rotation)
     # An image in its position, as preprocessing returns it, needs quarter turns only. It is not interpolated again.
-    quarters = _nearest_quarters(right, up)
-    near = torch.minimum(right.abs(), up.abs()) < _NEARLY_IN_POSITION
+    quarters, near = _nearest_quarters(rotation)
     exact = select_turn([turn(turned, each) for each in range(4)], quarters)
-    unrotated = rotation.new_tensor([1.0, 0.0])
-    pose = Pose(pose.common, (pose.own + quarters * near) % 4, 1, torch.where(near[:, None], unrotated, rotation))
+    remaining = torch.where(near[:, None], rotation.new_tensor([1.0, 0.0]), rotation)
+    pose = Pose(pose.common, (pose.own + quarters * near) % 4, 1, remaining)
     return torch.where(near[:, None, None, None], exact, rotated), pose
 
 
-def _nearest_quarters(right: Float[Tensor, "b"], up: Float[Tensor, "b"]) -> Int[Tensor, "b"]:
-    """The quarter turns that bring a direction nearest to straight up."""
-    vertical = torch.where(up >= 0, 0, 2)
-    horizontal = torch.where(right >= 0, 1, 3)
-    return torch.where(right.abs() > up.abs(), horizontal, vertical)
+def _nearest_quarters(rotation: Float[Tensor, "b 2"]) -> tuple[Int[Tensor, "b"], Bool[Tensor, "b"]]:
+    """The number of quarter turns nearest to a rotation, and whether the rotation is nearly that."""
+    cos, sin = rotation.unbind(1)
+    even, odd = torch.where(cos >= 0, 0, 2), torch.where(sin >= 0, 1, 3)
+    near = torch.minimum(cos.abs(), sin.abs()) < _NEARLY_IN_POSITION
+    return torch.where(sin.abs() > cos.abs(), odd, even), near
 
 
-def rotate_sharply(images: Float[Tensor, "b c h w"], rotation: Float[Tensor, "b 2"]) -> Float[Tensor, "b c h w"]:
+def moment_square(images: Float[Tensor, "b c h w"], blur: float) -> Float[Tensor, "b c s s"]:
+    """The square inside the disk of each image in the frame "moment": it has no corners to fill.
+
+    The image is blurred first, by a Gaussian of `blur` pixels, and interpolated once. All quarter turns of an image
+    give the same bits.
+    """
+    turned, _, rotation = _find_rotation(images)
+    return rotate_sharply(gaussian_blur(turned, blur), rotation, side=int(min(images.shape[-2:]) / 2**0.5))
+
+
+def rotate_sharply(
+    images: Float[Tensor, "b c h w"], rotation: Float[Tensor, "b 2"], side: int | None = None
+) -> Float[Tensor, "b c h2 w2"]:
     """Rotate by bicubic interpolation, limited to the range of values that each channel of an image has."""
     lowest, highest = images.amin((-2, -1), keepdim=True), images.amax((-2, -1), keepdim=True)
-    return rotate_each(images, rotation, interpolation="bicubic").clamp(lowest, highest)
+    return rotate_each(images, rotation, interpolation="bicubic", side=side).clamp(lowest, highest)
+
+
+def _find_rotation(images: Float[Tensor, "b c h w"]) -> tuple[Float[Tensor, "b c h2 w2"], Pose, Float[Tensor, "b 2"]]:
+    """The disk in the quarter frame, its pose, and the rotation that remains to the frame "moment"."""
+    turned, pose = quarter_frame(mask_outside_disk(images))
+    right, up = brightness_direction(turned).unbind(1)
+    return turned, pose, torch.stack([up, right], dim=1)  # from the direction (right, up) to (0, 1)
 
 
 def brightness_direction(images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b 2"]:

@@ -45,6 +45,10 @@ class Pose:
         candidates = [turn(maps, -quarters) for quarters in range(0, 4, self.step)]
         return turn(select_turn(candidates, self.own // self.step), -self.common)
 
+    def images(self, rows: slice) -> "Pose":
+        """The pose of some images of the batch."""
+        return replace(self, own=self.own[rows], rotation=None if self.rotation is None else self.rotation[rows])
+
     def to(self, device: torch.device | str) -> "Pose":
         rotation = None if self.rotation is None else self.rotation.to(device)
         return replace(self, own=self.own.to(device), rotation=rotation)
