@@ -44,6 +44,7 @@ from spectral_vmamba.features import (
 )
 from spectral_vmamba.inference import evaluate, load
 from spectral_vmamba.inference.network import default_preprocessing
+from spectral_vmamba.layers import FrozenStem
 from spectral_vmamba.metrics.environment import measure_environment
 from spectral_vmamba.metrics.rotation import Sweep, collect_sweep, sweep_angles
 from spectral_vmamba.models import create_model
@@ -74,7 +75,6 @@ LINEAR = "mean pooling, linear"
 WHOLE = "whole network, linear"
 NETWORK = "tf_efficientnet_lite0"  # the one that the stem of spectral_vmamba_lite is cut from
 BASELINES = (LINEAR, WHOLE)
-_PASS_SIZE = 16  # of the whole network: larger batches are slower per image on a CPU
 DEFAULT_VARIANTS = [*(name for name in VARIANTS if not name.startswith("raw")), *BASELINES]
 
 
@@ -166,17 +166,18 @@ class WholeNetwork:
 
     def _compute(self, dataset: ImageDataset, rotation: Rotation) -> np.ndarray:
         options = self.options
-        network = timm.create_model(NETWORK, num_classes=0).eval()
+        whole: Any = timm.create_model(NETWORK, num_classes=0, global_pool="").eval()
         weights = find_stem_weights(NETWORK, "required") or {}
-        network.load_state_dict({name: weights[name] for name in network.state_dict()})
+        whole.load_state_dict({name: weights[name] for name in whole.state_dict()})
+        network = FrozenStem(whole, whole.num_features)  # faster: folded norms, small chunks
         preprocessing = replace(
             default_preprocessing(create_model("spectral_vmamba_lite"), options.size), canonical=False
         )
-        batches = eval_batches(dataset, preprocessing.eval_transform(), _PASS_SIZE, options.workers)
+        batches = eval_batches(dataset, preprocessing.eval_transform(), 64, options.workers)
         with torch.inference_mode():
             rotated = (rotate_pixels(batch.inputs, *rotation) for batch in batches)
             images = (normalize(pixels, preprocessing.mean, preprocessing.std) for pixels in rotated)
-            return torch.cat([network(each) for each in images]).numpy()
+            return torch.cat([network(each).mean((-2, -1)) for each in images]).numpy()
 
 
 def train_whole_network(network: WholeNetwork, config: TrainConfig, protocol: str) -> list[Result]:
