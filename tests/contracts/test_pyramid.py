@@ -99,7 +99,7 @@ def test_features_only_begins_at_stride_four_by_default():
     assert lite.channels() == [24, 40, 64, 128, 384]
     assert tiny.channels()[:2] == [64, 128]
     assert stages.reduction() == [16, 32, 64]
-    assert nano.reduction() == [4, 8, 16]
+    assert nano.reduction() == [4, 8, 16, 32]
 
 
 def test_layers_that_no_chosen_map_needs_are_removed():
@@ -158,7 +158,11 @@ class TestOutputStride:
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("vmamba_nano", {"out_indices": (0, 1, 2, 3)}, "3 feature maps, of strides 4, 8, 16.* pass pyramid=True.*=4"),
+        (
+            "vmamba_nano",
+            {"out_indices": (0, 1, 2, 3), "pyramid": False},
+            "3 feature maps, of strides 4, 8, 16.* pass pyramid=True.*=4",
+        ),
         ("vmamba_nano", {"out_indices": (4,), "pyramid": True}, "4 feature maps, of strides 4, 8, 16, 32, got.*=5"),
         ("vim_nano", {"out_indices": 7}, "6 feature maps, of strides 4, 4, 4, 4, 4, 4, got out_indices 7"),
         (

@@ -45,14 +45,14 @@ def assert_trains(model):
 @every_pair
 @pytest.mark.parametrize("name", HIERARCHIES)
 def test_trains_with_every_decoder(name, decoder):
-    assert_trains(segment(decoder, name, **({"pyramid": True} if three_stages(name) else {})))
+    assert_trains(segment(decoder, name))
 
 
 @every_pair
 @pytest.mark.parametrize("name", list(filter(three_stages, HIERARCHIES)))
-def test_three_stages_need_the_pyramid_or_a_smaller_depth(name, decoder):
+def test_three_stages_without_the_pyramid_need_a_smaller_depth(name, decoder):
     with pytest.raises(ValueError, match=re.escape(f"{name} has 3 feature maps")) as error:
-        segment(decoder, name)
+        segment(decoder, name, pyramid=False)
     assert "pyramid=True" in str(error.value)
     assert "encoder_depth=4" in str(error.value)
 
@@ -74,7 +74,7 @@ def test_strides_finer_than_patches_are_refused():
 
 def test_masks_turn_with_the_image():
     """All of a Segformer's layers are pointwise or bilinear: equivariant maps give equivariant masks."""
-    model = segment("Segformer", "spectral_vmamba_nano", pyramid=True).double().eval()
+    model = segment("Segformer", "spectral_vmamba_nano").double().eval()
     images = torch.randn(2, 3, 64, 64, dtype=torch.float64)
     with torch.no_grad():
         masks, turned = model(images), model(torch.rot90(images, 1, (-2, -1)))

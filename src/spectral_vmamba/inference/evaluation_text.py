@@ -44,6 +44,14 @@ def explain_calibration(evaluation: Evaluation) -> str:
     return text + "This keeps the confidence below 1 where every prediction is correct; the classes are not affected."
 
 
+def describe_worst_angle(sweep: Sweep) -> str:
+    """The lowest accuracy and its angle, or that there is none."""
+    worst = sweep.worst
+    if all(point.correct == worst.correct for point in sweep.points):
+        return f"{worst.accuracy:.2%}, all equal"
+    return f"{worst.accuracy:.2%} at {worst.angle:g}°"
+
+
 def sweep_cells(sweep: Sweep) -> list[str]:
     """The row of a sweep below `SWEEP_HEADINGS`."""
     return [
@@ -52,6 +60,6 @@ def sweep_cells(sweep: Sweep) -> list[str]:
         " ".join(f"{point.accuracy:.2%}" for point in sweep.quarters),
         "/".join(str(point.flips) for point in sweep.quarters),
         f"{sweep.mean_accuracy:.2%}",
-        f"{sweep.worst.accuracy:.2%} at {sweep.worst.angle:g}°",
+        describe_worst_angle(sweep),
         f"{min(point.agreement for point in sweep.points):.2%}",
     ]

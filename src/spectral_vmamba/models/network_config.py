@@ -80,7 +80,7 @@ class HierarchyConfig(NetworkConfig):
     depths: tuple[int, ...]
     # Whether there are feature maps of all strides 4, 8, 16 and 32: those finer than a patch are maps of the stem,
     # those coarser than the last stage are its map, max-pooled. Adds no parameters and does not change logits. Defaults
-    # to True for `features_only=True` if patches are larger than 4 × 4.
+    # to True for `features_only=True`.
     pyramid: bool = field(default=False, kw_only=True)
     # The largest stride of a stage: later stages keep the grid. None: every stage halves it.
     output_stride: int | None = field(default=None, kw_only=True)
@@ -128,7 +128,7 @@ class HierarchyConfig(NetworkConfig):
     def features_only_options(self) -> dict[str, Any]:
         # Decoders expect maps from stride 4 on, and some (segmentation_models_pytorch) look at a network without
         # options first.
-        return {"pyramid": True} if self.patch_size > _PYRAMID[0] else {}
+        return {"pyramid": True}
 
 
 @dataclass(frozen=True)
