@@ -16,13 +16,14 @@ from spectral_vmamba.plots.training_plots import LearningCurve, plot_confusion, 
 from spectral_vmamba.plots.traversal_plots import plot_traversals
 
 _SOURCES = (
-    "The quarter frame turns every image to one of its four quarter turns, chosen by its content, before the first "
-    "layer. All four quarter turns then enter the network as the same bits: this holds for every network, VMamba "
-    "included (level “tensor”).",
+    "A frame turns every image into a position of its own, chosen by its content, before the first layer: “quarter” "
+    "to one of its four quarter turns, “moment” then by one more rotation. All four quarter turns enter the network as "
+    "the same bits: this holds for every network, VMamba included (level “tensor”).",
     "RFN (features) and STS (visiting orders) make Spectral VMamba itself invariant to quarter turns, up to rounding. "
     "This shows when the frame is switched off after training (level “no-frame”); VMamba's predictions then "
     "depend on the orientation.",
-    "Nothing is promised between quarter turns: the curves below are measurements.",
+    "Between quarter turns the frame “moment” gives nearly the same position. Nothing is promised there: the curves "
+    "below are measurements.",
 )
 
 
