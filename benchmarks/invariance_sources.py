@@ -1,4 +1,4 @@
-"""Measure which part of the network makes it invariant: RFN, STS, or the canonical frame.
+"""Measure which part of the network makes it invariant: RFN, STS, or the frame.
 
     python benchmarks/invariance_sources.py
 
@@ -36,13 +36,15 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "RFN + random orders": ("spectral_vmamba_lite", {**LITE, "traversal": "random"}),
     "STS without RFN": ("spectral_vmamba_lite", {**LITE, "turns": 1}),
     "cross-scan without RFN": ("spectral_vmamba_lite", {**LITE, "turns": 1, "traversal": "cross"}),
-    "canonical frame, cross-scan without RFN": (
+    "quarter frame, cross-scan without RFN": (
         "spectral_vmamba_lite",
         {**LITE, "turns": 1, "traversal": "cross", "frame": "quarter"},
     ),
-    "canonical frame, RFN + STS": ("spectral_vmamba_lite", {**LITE, "frame": "quarter"}),
+    "quarter frame, RFN + STS": ("spectral_vmamba_lite", {**LITE, "frame": "quarter"}),
+    "moment frame, RFN + STS": ("spectral_vmamba_lite", {**LITE, "frame": "moment"}),
     "VMamba": ("vmamba_tiny", {}),
-    "canonical frame, VMamba": ("vmamba_tiny", {"frame": "quarter"}),
+    "quarter frame, VMamba": ("vmamba_tiny", {"frame": "quarter"}),
+    "moment frame, VMamba": ("vmamba_tiny", {"frame": "moment"}),
 }
 ANGLES = (90.0, 45.0)
 

@@ -61,8 +61,8 @@ PLAIN = {
     "rotation": 0.0,
     "color_jitter": 0.0,
 }
-# With the canonical frame every variant is invariant to quarter turns, and only the visiting orders differ. The raw
-# variants and the one without RFN have no canonical frame and show the effect of RFN and STS themselves.
+# With the quarter frame every variant is invariant to quarter turns, and only the visiting orders differ. The raw
+# variants and the one without RFN have no frame and show the effect of RFN and STS themselves.
 VARIANTS: dict[str, dict[str, Any]] = {
     "spectral": {},
     "cross-scan": {"traversal": "cross"},

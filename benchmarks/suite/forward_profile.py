@@ -18,7 +18,7 @@ from spectral_vmamba.models import SpectralTokenizer
 from spectral_vmamba.ops.grid import Grid
 from spectral_vmamba.ops.traversal import Traversal
 
-PARTS = ("RFN, stem", "canonical frame", "STS", "scan", "projections", "MLP", "norms, rest")
+PARTS = ("RFN, stem", "frame", "STS", "scan", "projections", "MLP", "norms, rest")
 # Module types that appear as regions of the profile.
 REGIONS = {RotationalFeatureNormalizer: "rfn", SpectralTokenizer: "tokenizer", S6Mixer: "mixer"}
 WHOLE = "region:whole"
@@ -117,7 +117,7 @@ def _choose_part(names: list[str]) -> str:
     if "region:sts" in names:
         return "STS"
     if "region:tokenizer" in names:
-        return "canonical frame"
+        return "frame"
     if "region:mlp" in names:
         return "MLP"
     if "region:mixer" in names and any(name.removeprefix("aten::") in _MATRIX_PRODUCTS for name in names):

@@ -15,7 +15,7 @@ needs_stem = pytest.mark.skipif(
 @needs_stem
 @pytest.mark.full
 def test_each_part_has_its_effect(tmp_path, capsys):
-    networks = ["RFN + STS", "RFN + cross-scan", "canonical frame, cross-scan without RFN"]
+    networks = ["RFN + STS", "RFN + cross-scan", "quarter frame, cross-scan without RFN"]
     arguments = ["--images", "3", "--size", "64", "--seeds", "1", "--networks", *networks, "--output", str(tmp_path)]
     main(arguments)
     report = json.loads((tmp_path / "invariance_sources.json").read_text())
@@ -25,7 +25,7 @@ def test_each_part_has_its_effect(tmp_path, capsys):
     assert min(source["at_45"][0] for source in report["sources"]) > 0.01
     assert report["command"].startswith("python benchmarks/invariance_sources.py --images 3")
     assert report["seeds"] == [1]
-    assert "| canonical frame, cross-scan without RFN | 0 (same bits) |" in capsys.readouterr().out
+    assert "| quarter frame, cross-scan without RFN | 0 (same bits) |" in capsys.readouterr().out
 
 
 def test_the_table_has_means_and_ranges():

@@ -43,7 +43,7 @@ def slow_module(monkeypatch, module, method):
     monkeypatch.setitem(vars(module), method, slow)
 
 
-@pytest.mark.parametrize("part", ["RFN, stem", "STS", "MLP", "canonical frame"])
+@pytest.mark.parametrize("part", ["RFN, stem", "STS", "MLP", "frame"])
 def test_time_is_counted_in_its_part(part, network, monkeypatch):
     """One module of the part sleeps for 200 ms. Without it these parts take 1 to 15 ms."""
     model, images = network
@@ -51,7 +51,7 @@ def test_time_is_counted_in_its_part(part, network, monkeypatch):
         "RFN, stem": (model.tokenizer.rfn, "forward"),
         "STS": (model.tokenizer, "traverse"),
         "MLP": (next(m for m in model.modules() if hasattr(m, "mlp")).mlp, "forward"),
-        "canonical frame": (model.tokenizer, "forward"),
+        "frame": (model.tokenizer, "forward"),
     }[part]
     slow_module(monkeypatch, module, method)
     with torch.no_grad():
