@@ -30,14 +30,21 @@ def moment_frame(images: Float[Tensor, "b c h w"]) -> tuple[Float[Tensor, "b c h
     """
     turned, pose = quarter_frame(mask_outside_disk(images))
     right, up = brightness_direction(turned).unbind(1)
-    rotation = torch.stack([up, right], dim=1)  # from the direction (right, up) to (0, 1)
-    rotated = mask_outside_disk(rotate_sharply(turned, rotation))
+    return rotate_further(turned, pose, torch.stack([up, right], dim=1))  # from the direction (right, up) to (0, 1)
+
+
+def rotate_further(
+    images: Float[Tensor, "b c h w"], pose: Pose, rotation: Float[Tensor, "b 2"]
+) -> tuple[Float[Tensor, "b c h w"], Pose]:
+    """Rotate each image, which `pose` brought into the quarter frame, by cosine and sine; returns the pose of both."""
+    rotated = mask_outside_disk(rotate_sharply(images, rotation))
     if images.shape[-2] != images.shape[-1]:
         return rotated, replace(pose, rotation=rotation)
     # An image in its position, as preprocessing returns it, needs quarter turns only. It is not interpolated again.
+    up, right = rotation.unbind(1)
     quarters = _nearest_quarters(right, up)
     near = torch.minimum(right.abs(), up.abs()) < _NEARLY_IN_POSITION
-    exact = select_turn([turn(turned, each) for each in range(4)], quarters)
+    exact = select_turn([turn(images, each) for each in range(4)], quarters)
     unrotated = rotation.new_tensor([1.0, 0.0])
     pose = Pose(pose.common, (pose.own + quarters * near) % 4, 1, torch.where(near[:, None], unrotated, rotation))
     return torch.where(near[:, None, None, None], exact, rotated), pose
