@@ -90,11 +90,13 @@ def test_quarter_turns_give_the_same_bits(model, crops, size):
         assert torch.equal(turn(maps, 1), model.forward_features(turn(images, 1)))
 
 
-def test_the_position_does_not_depend_on_the_batch(model, crops):
-    images = crops(9, SIZE)
-    posed, pose = model.tokenizer.stem_input(images)
+def test_scores_and_positions_do_not_depend_on_the_batch(model, crops):
+    images, tokenizer = crops(9, SIZE), model.tokenizer
+    scores = tokenizer.upright.scores(images, tokenizer.rfn.bare_features)
+    posed, pose = tokenizer.stem_input(images)
     for i in (0, 4, 8):
-        single, single_pose = model.tokenizer.stem_input(images[i : i + 1])
+        single, single_pose = tokenizer.stem_input(images[i : i + 1])
+        assert torch.equal(tokenizer.upright.scores(images[i : i + 1], tokenizer.rfn.bare_features)[0], scores[i])
         assert torch.equal(single[0], posed[i])
         assert torch.equal(single_pose.rotation[0], pose.rotation[i])
 

@@ -33,23 +33,26 @@ class UprightScore(nn.Module):
     def is_fitted(self) -> bool:
         return not self.weight.isnan().any()
 
-    @torch.no_grad()
     def rotations(self, images: Float[Tensor, "b c H W"], stem: Stem) -> Float[Tensor, "b 2"]:
-        """The rotation that puts each image upright: cosine and sine of a whole number of degrees.
+        """The rotation that puts each image upright: cosine and sine of a whole number of degrees."""
+        return best_rotations(self.scores(images, stem), _FIRST_DEGREES)
 
-        On a CPU each image is scored by itself: convolutions round differently for other batch sizes, and the rotation
-        of an image must not depend on the other images.
+    @torch.no_grad()
+    def scores(self, images: Float[Tensor, "b c H W"], stem: Stem) -> Float[Tensor, "b k"]:
+        """The scores of rotated copies of each image. ValueError if the score was not fitted.
+
+        On a CPU each image passes the stem by itself: convolutions round differently for other batch sizes, and the
+        rotation of an image must not depend on the other images.
         """
         compiling = torch.compiler.is_compiling()
         if not compiling and not self.weight.is_meta and not self.is_fitted:
             raise ValueError("the frame upright has not been learned yet: train the network, or load a checkpoint")
         groups = [images] if compiling or images.device.type != "cpu" else images.split(1)
-        return torch.cat([best_rotations(self._scores(group, stem), _FIRST_DEGREES) for group in groups])
+        return torch.cat([self._scores(group, stem) for group in groups])
 
-    def _scores(self, images: Tensor, stem: Stem) -> Float[Tensor, "b k"]:
+    def _scores(self, images: Tensor, stem: Stem) -> Tensor:
         first = torch.full((images.shape[0],), _FIRST_DEGREES, device=images.device)
-        regions = score_inputs(images, first, stem)
-        return (regions * self.weight).flatten(2).sum(2)
+        return (score_inputs(images, first, stem) * self.weight).flatten(2).sum(2)
 
 
 def upright_frame(
