@@ -1,6 +1,5 @@
 """The frame "upright": the rotation that a score, learned from upright training images, prefers."""
 
-import math
 from collections.abc import Callable
 
 import torch
@@ -75,7 +74,7 @@ def score_inputs(
     """
     images = mask_outside_disk(_center_square(images))
     steps = torch.arange(TURNS, device=images.device) * (360.0 / TURNS)
-    directions = _directions((first_degrees[:, None] + steps).flatten()).to(images.dtype)
+    directions = _directions((first_degrees[:, None] + steps).flatten())
     copies = mask_outside_disk(rotate_each(images.repeat_interleave(TURNS, 0), directions))
     regions = F.adaptive_avg_pool2d(stem(copies), CELLS)
     return ((regions + regions.flip(-1)) / 2).unflatten(0, (-1, TURNS))
@@ -84,19 +83,20 @@ def score_inputs(
 def best_rotations(scores: Float[Tensor, "b k"], first_degrees: float) -> Float[Tensor, "b 2"]:
     """The rotation with the highest score, in whole degrees from the first: trigonometric interpolation of the scores
     of an even number of equal steps."""
-    turns = scores.shape[1]
+    turns, dtype = scores.shape[1], torch.promote_types(scores.dtype, torch.float32)
     degrees, steps, waves = (
-        torch.arange(count, dtype=torch.float64, device=scores.device) for count in (360, turns, turns // 2 + 1)
+        torch.arange(count, dtype=dtype, device=scores.device) for count in (360, turns, turns // 2 + 1)
     )
     between = torch.deg2rad(degrees[:, None] - steps * (360 / turns))
     kernel = torch.cos(waves[:, None, None] * between)
     kernel[[0, -1]] /= 2  # the constant, and the highest frequency, which has no sine
-    best = (scores.double() @ kernel.sum(0).T).argmax(1)
-    return _directions(best.double() + first_degrees).to(scores.dtype)
+    # Not a product of matrices, which mixed precision would round.
+    best = (scores.to(dtype)[:, None] * kernel.sum(0)).sum(2).argmax(1)
+    return _directions(degrees + first_degrees)[best]
 
 
 def _directions(degrees: Float[Tensor, "n"]) -> Float[Tensor, "n 2"]:
-    radians = degrees.double() * (math.pi / 180)
+    radians = torch.deg2rad(degrees)
     return torch.stack([radians.cos(), radians.sin()], dim=1)
 
 
