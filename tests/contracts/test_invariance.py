@@ -12,11 +12,11 @@ import pytest
 import torch
 
 from spectral_vmamba.models import timm, without_frame
-from spectral_vmamba.ops.frames import FRAMES
 from spectral_vmamba.ops.grid import Grid
 from spectral_vmamba.ops.spectral import canonical
 from spectral_vmamba.ops.turns import turn
 from spectral_vmamba.testing import activate_scan, rotation_gap
+from tests.support.models import FRAMES
 
 OTHER_SIZES = [(192, 256), (160, 160), (97, 131)]
 OPTIONS = [

@@ -6,10 +6,9 @@ import pytest
 import torch
 
 from spectral_vmamba.models import timm
-from spectral_vmamba.ops.frames import FRAMES
 from spectral_vmamba.ops.turns import turn
 from spectral_vmamba.testing import activate_scan
-from tests.support.models import ONE_PER_FAMILY, build, shallow_options
+from tests.support.models import FRAMES, ONE_PER_FAMILY, build, shallow_options
 
 
 @pytest.fixture(scope="module")

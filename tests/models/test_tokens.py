@@ -4,9 +4,8 @@ import pytest
 import torch
 
 from spectral_vmamba.models.tokens import Tokens
-from spectral_vmamba.ops.frames import FRAMES
 from spectral_vmamba.testing import activate_scan
-from tests.support.models import build, example_images
+from tests.support.models import FRAMES, build, example_images
 
 HIERARCHIES = ["spectral_vmamba_nano", "vmamba_nano", "msvmamba_pico"]
 

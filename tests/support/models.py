@@ -14,6 +14,8 @@ from spectral_vmamba.models.msvmamba import MSVMamba
 NAMES = spectral_vmamba.list_models()
 # Every kind of network. The other names differ in width and depth only; their tests are marked full.
 KINDS = [name for name in NAMES if is_cpu_scale(name) or name in ("spectral_vmamba_tiny", "local_vim_tiny")]
+# The frames of every network; "upright" requires a frozen pretrained stem.
+FRAMES = ("none", "quarter", "moment")
 ONE_PER_FAMILY = [family.names[0] for family in FAMILIES]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 # The first number of a key: no two purposes share draws.
-IMAGE, ORDER, STEP, SPLIT, MODEL, VIEW = range(6)
+IMAGE, ORDER, STEP, SPLIT, MODEL, VIEW, UPRIGHT = range(7)
 
 
 def derive_seed(*key: int) -> int:

@@ -32,7 +32,7 @@ class Preprocessing:
     interpolation: str = "bicubic"
     frame: Frame = "none"
     """position into which images are turned before resizing: quarter, so that rounding is the same for all quarter
-    turns, or moment, for every angle; that of the network"""
+    turns, or moment, for every angle; that of the network. upright is like quarter here: the network does the rest"""
     borders: bool = True
     """leave out a uniform border around the content, with the frame moment"""
 
@@ -63,7 +63,7 @@ class EvalTransform:
     def __init__(self, preprocessing: Preprocessing):
         from timm.data.transforms_factory import create_transform
 
-        self.canonical = preprocessing.frame == "quarter"
+        self.canonical = preprocessing.frame in ("quarter", "upright")
         self.transform: Any = create_transform(
             preprocessing.size,
             crop_pct=preprocessing.crop,

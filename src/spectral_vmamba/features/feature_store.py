@@ -213,6 +213,7 @@ def _describe(tokenizer: SpectralTokenizer, preprocessing: Preprocessing, precis
         "in_chans": tokenizer.in_chans,
         "stem_weights": digest_tensors(tokenizer.rfn.stem.state_dict()),
         **{name: settings[name] for name in _FEATURE_SETTINGS},
+        **({} if tokenizer.upright is None else {"upright_score": digest_tensors(tokenizer.upright.state_dict())}),
     }
 
 

@@ -21,6 +21,7 @@ from spectral_vmamba.features.cached_views import ViewSet
 from spectral_vmamba.features.feature_store import FeatureStore
 from spectral_vmamba.features.stem_inputs import distinct_stem_inputs
 from spectral_vmamba.models import SpectralTokenizer
+from spectral_vmamba.models.framing import Posed
 from spectral_vmamba.utils.interruption import Interrupted, interruptible
 from spectral_vmamba.utils.progress import Estimate
 from spectral_vmamba.utils.wording import plural
@@ -180,10 +181,11 @@ class FeatureComputer:
         parts = []
         with torch.inference_mode():
             images = normalize(pixels.to(device), self.preprocessing.mean, self.preprocessing.std)
-            first, same = distinct_stem_inputs(self.tokenizer, images)
-            for part in images[first].split(_VIEWS_PER_PASS):
+            posed = self.tokenizer.stem_input(images)  # once: a learned frame takes several passes of the stem
+            first, same = distinct_stem_inputs(self.tokenizer, posed)
+            for part in posed.images[first].split(_VIEWS_PER_PASS):
                 padded = torch.cat([part, part[-1:].expand(-len(part) % multiple, -1, -1, -1)])
-                parts.append(self.tokenizer.eval().features(padded)[0][: len(part)].cpu())
+                parts.append(self.tokenizer.eval().features(Posed(padded, None))[0][: len(part)].cpu())
         return torch.cat(parts)[same]
 
 

@@ -52,9 +52,10 @@ class _TokenizedViews:
     grid: Grid | None = None
 
     def tokenize(self, images: Float[Tensor, "b 3 H W"]) -> Tokens:
-        tokenizer, digests = self.tokenizer.eval(), digest_stem_inputs(self.tokenizer, images)
+        tokenizer, posed = self.tokenizer.eval(), self.tokenizer.stem_input(images)
+        digests = digest_stem_inputs(tokenizer, posed)
         if self.grid is None or not self.features.keys() >= set(digests):
-            features, self.grid, _ = tokenizer.features(images)
+            features, self.grid, _ = tokenizer.features(posed)
             self.features |= dict(zip(digests, features, strict=True))
         x = torch.stack([self.features[digest] for digest in digests])
         return Tokens(x, tokenizer.traverse(x, self.grid), None)

@@ -58,6 +58,10 @@ class RotationalFeatureNormalizer(nn.Module):
     def forward(self, images: Float[Tensor, "b rgb H W"]) -> Float[Tensor, "b c h w"]:
         return self._over_turns(images, lambda views: [self.stem(views)])[0]
 
+    def bare_features(self, images: Float[Tensor, "b rgb H W"]) -> Float[Tensor, "b c h w"]:
+        """The stem's map of one copy of each image, as it is."""
+        return self.stem(pad_to_patches(images, self.patch_size))
+
     def forward_maps(self, images: Float[Tensor, "b rgb H W"]) -> list[Float[Tensor, "b _ _ _"]]:
         """Normalize all maps of the stem's `forward_maps`, of strides 4, 8, … to the patch size: the last is that of
         `forward`. They cover the image padded to whole patches."""

@@ -15,8 +15,8 @@ _MOST_TURNS = 72  # every 5°
 class NetworkConfig:
     """The choices that define an architecture. Each field is also a keyword of `timm.create_model`."""
 
-    # The position into which images are turned first (`ops.frames`): with "quarter" and "moment", every network gives
-    # the same bits for all quarter turns of an image, with "moment" similar ones for all angles. Keyword only, because
+    # The position into which images are turned first (`ops.frames`): with a frame, every network gives the same bits
+    # for all quarter turns of an image, with "moment" and "upright" similar ones for all angles. Keyword only, because
     # subclasses have fields without defaults.
     frame: Frame = field(default="none", kw_only=True)
     # Number of turned copies of an image whose features are pooled, and how.
@@ -26,6 +26,11 @@ class NetworkConfig:
     def __post_init__(self):
         if self.frame not in FRAMES:
             raise ValueError(f"expected frame to be one of {', '.join(FRAMES)}; got {self.frame!r}")
+        if self.frame == "upright" and not self.has_frozen_stem:
+            raise ValueError(
+                "the frame upright requires a network with a frozen pretrained stem, such as spectral_vmamba_lite; "
+                "the frame moment works with every network"
+            )
         if self.turn_pool not in ("max", "mean"):
             raise ValueError(f"expected turn_pool max or mean, got {self.turn_pool!r}")
         turns = self.copies
@@ -42,6 +47,11 @@ class NetworkConfig:
     def copies(self) -> int:
         """Turned copies of an image that pass through the whole network; their pooled features are pooled again."""
         return self.turns
+
+    @property
+    def has_frozen_stem(self) -> bool:
+        """Whether the first layers are pretrained and not trained further."""
+        return False
 
     @property
     def strides(self) -> tuple[int, ...]:

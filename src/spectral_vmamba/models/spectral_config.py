@@ -73,6 +73,10 @@ class SpectralConfig(HierarchyConfig):
             raise ValueError(f"expected neighbors ≥ 1, or None for every pair of tokens, got {self.neighbors}")
 
     @property
+    def has_frozen_stem(self) -> bool:
+        return self.stem != "conv"
+
+    @property
     def copies(self) -> int:
         return 1  # RFN pools the turns, at the stem
 

@@ -10,6 +10,7 @@ from spectral_vmamba.models.network_config import NetworkConfig
 from spectral_vmamba.models.spectral_config import SpectralConfig
 from spectral_vmamba.models.stem_factory import build_stem
 from spectral_vmamba.models.tokens import GridFeatures, Tokens
+from spectral_vmamba.models.upright import UprightScore, upright_frame
 from spectral_vmamba.ops.frames import Pose
 from spectral_vmamba.ops.grid import Domain, Grid
 from spectral_vmamba.ops.orders import Pattern
@@ -31,6 +32,7 @@ class SpectralTokenizer(nn.Module):
         self.channels = stem.channels
         self.finer_channels = stem.finer_channels if config.pyramid else ()
         self.rfn = RotationalFeatureNormalizer(stem, config.patch_size, config.turns, config.turn_pool)
+        self.upright = UprightScore(stem.channels) if config.frame == "upright" else None
 
     @property
     def is_fixed(self) -> bool:
@@ -73,6 +75,9 @@ class SpectralTokenizer(nn.Module):
         check_images(images, self.in_chans, self.patch_size)
         if self.config.domain == "disk":  # before the frame is chosen, which must not depend on the corners
             images = mask_outside_disk(images)
+        if self.config.frame == "upright":
+            assert self.upright is not None
+            return Posed(*upright_frame(images, self.upright, self.rfn.bare_features))
         return enter_frame(images, self.config.frame)
 
     def traverse(self, tokens: Float[Tensor, "b l c"], grid: Grid) -> Traversal:

@@ -23,6 +23,7 @@ from spectral_vmamba.inference.checkpoint import (
 from spectral_vmamba.inference.model_options import check_model, storable_options, without_initial_weights
 from spectral_vmamba.inference.network import build_classifier, check_stem, default_preprocessing, stem_digest
 from spectral_vmamba.models.registry import is_spectral
+from spectral_vmamba.models.tokenizer import SpectralTokenizer
 from spectral_vmamba.models.tokens import Inputs
 from spectral_vmamba.training.distributed import keep_process_group_alive
 from spectral_vmamba.training.feeds import Feed, PixelFeed, make_cached_feed
@@ -30,6 +31,7 @@ from spectral_vmamba.training.learner import Learner
 from spectral_vmamba.training.reporting import Reporter, SilentReporter
 from spectral_vmamba.training.run import RunFolder
 from spectral_vmamba.training.train_config import TrainConfig
+from spectral_vmamba.training.upright_fit import fit_upright
 from spectral_vmamba.utils.devices import resolve_device
 from spectral_vmamba.utils.extras import require
 from spectral_vmamba.utils.wording import plural
@@ -81,6 +83,7 @@ def set_up(config: TrainConfig, folder: RunFolder, reporter: Reporter, checkpoin
         _initialize_from(model, find_checkpoint(config.initial), train.classes)
     preprocessing = default_preprocessing(model, config.image_size, config.crop)
     model = model.to(accelerator.device)
+    _learn_upright(config, model, train, preprocessing, accelerator, reporter)
     images_per_step = config.batch_size * accelerator.num_processes
     learner = Learner.create(model, config, min(images_per_step, len(train)))
     feed = _make_feed(config, train, val, preprocessing, model, accelerator, reporter)
@@ -117,6 +120,28 @@ def _training_options(config: TrainConfig, checkpoint: Checkpoint | None) -> dic
     return {**options, "stem_weights": "required"} if is_default else options
 
 
+def _learn_upright(
+    config: TrainConfig,
+    model: torch.nn.Module,
+    train: ImageDataset,
+    preprocessing: Preprocessing,
+    accelerator: "Accelerator",
+    reporter: Reporter,
+) -> None:
+    """Fit the score of the frame upright, unless the model has another frame or a checkpoint contained the score."""
+    tokenizer = getattr(model, "tokenizer", None)
+    if not isinstance(tokenizer, SpectralTokenizer) or tokenizer.upright is None or tokenizer.upright.is_fitted:
+        return
+    share = fit_upright(tokenizer, train, preprocessing, config.seed, _workers(config, accelerator), reporter.track)
+    # Every process has fitted it on the same images; other processors may round differently.
+    require("accelerate.utils", "train").broadcast(tokenizer.upright.weight.data)
+    reporter.note(f"learned what is up: {share:.0%} of held-out training images are put upright within 10°")
+
+
+def _workers(config: TrainConfig, accelerator: "Accelerator") -> int:
+    return default_workers(accelerator.num_processes) if config.workers is None else config.workers
+
+
 def _make_feed(
     config: TrainConfig,
     train: ImageDataset,
@@ -127,7 +152,7 @@ def _make_feed(
     reporter: Reporter,
 ) -> Feed:
     rank, world_size = accelerator.process_index, accelerator.num_processes
-    workers = default_workers(world_size) if config.workers is None else config.workers
+    workers = _workers(config, accelerator)
     pixels = PixelFeed(config, train, val, preprocessing, accelerator.device, workers)
     if not config.cache:
         return pixels

@@ -60,8 +60,9 @@ class TrainConfig:
     model_options: dict[str, Any] = field(default_factory=dict)
     """keywords of the model, as in {domain: disk}"""
     frame: Frame | None = None
-    """position into which images are turned before the network sees them: none, quarter (exact, for quarter turns) or
-    moment (for every angle); defaults to the model's"""
+    """position into which images are turned before the network sees them: none, quarter (exact, for quarter turns),
+    moment (for every angle) or upright (for every angle; learned from the training images, which must be upright, for
+    models with a frozen stem, best with --turns 1); defaults to the model's"""
     turns: int | None = None
     """turned copies of an image whose features are pooled; multiplies the work; defaults to the model's"""
     output: str = "runs/last"

@@ -3,18 +3,20 @@
 * "quarter": the quarter turn whose values are lexicographically largest. Exact: the same bits for all quarter turns.
 * "moment": then one rotation, after which the brightness centroid of the inscribed disk points up. The same position
   for every angle, up to interpolation; still the same bits for all quarter turns.
+* "upright": then the rotation that a score, learned from upright images, prefers. It belongs to a network:
+  `models.upright`.
 
 A `Pose` is the turn that was applied; it converts feature maps between the two positions.
 """
 
 from typing import Literal, get_args
 
-from spectral_vmamba.ops.frames.moment import brightness_direction, moment_frame, moment_square
+from spectral_vmamba.ops.frames.moment import brightness_direction, moment_frame, moment_square, rotate_further
 from spectral_vmamba.ops.frames.orbit import TurnPool, pool_over_turns, turned_copies
 from spectral_vmamba.ops.frames.pose import Pose
 from spectral_vmamba.ops.frames.quarter import canonical_quarters, canonical_turn, quarter_frame
 
-Frame = Literal["none", "quarter", "moment"]
+Frame = Literal["none", "quarter", "moment", "upright"]
 FRAMES: tuple[Frame, ...] = get_args(Frame)
 
 __all__ = [
@@ -29,5 +31,6 @@ __all__ = [
     "moment_square",
     "pool_over_turns",
     "quarter_frame",
+    "rotate_further",
     "turned_copies",
 ]

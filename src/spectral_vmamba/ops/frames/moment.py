@@ -30,12 +30,19 @@ def moment_frame(images: Float[Tensor, "b c h w"]) -> tuple[Float[Tensor, "b c h
     limited to the values of the image, which it would overshoot at edges.
     """
     turned, pose, rotation = _find_rotation(images)
-    rotated = mask_outside_disk(rotate_sharply(turned, rotation))
+    return rotate_further(turned, pose, rotation)
+
+
+def rotate_further(
+    images: Float[Tensor, "b c h w"], pose: Pose, rotation: Float[Tensor, "b 2"]
+) -> tuple[Float[Tensor, "b c h w"], Pose]:
+    """Rotate each image, which `pose` brought into the quarter frame, by cosine and sine; returns the pose of both."""
+    rotated = mask_outside_disk(rotate_sharply(images, rotation))
     if images.shape[-2] != images.shape[-1]:
         return rotated, replace(pose, rotation=rotation)
     # An image in its position, as preprocessing returns it, needs quarter turns only. It is not interpolated again.
     quarters, near = _nearest_quarters(rotation)
-    exact = select_turn([turn(turned, each) for each in range(4)], quarters)
+    exact = select_turn([turn(images, each) for each in range(4)], quarters)
     remaining = torch.where(near[:, None], rotation.new_tensor([1.0, 0.0]), rotation)
     pose = Pose(pose.common, (pose.own + quarters * near) % 4, 1, remaining)
     return torch.where(near[:, None, None, None], exact, rotated), pose

@@ -1,0 +1,107 @@
+"""The frame "upright": the rotation that a score, learned from upright training images, prefers."""
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from spectral_vmamba.ops.frames import Pose, quarter_frame, rotate_further
+from spectral_vmamba.ops.turns import mask_outside_disk, rotate_each
+
+Stem = Callable[[Float[Tensor, "b c H W"]], Float[Tensor, "b d h w"]]
+
+TURNS = 12  # copies of an image that are scored; the scores between them are interpolated
+CELLS = 4  # the score sees the stem's map averaged over 4 × 4 regions: where things are, roughly
+# The first copy is rotated by half a step: an exact quarter turn would be sharper than the other copies.
+_FIRST_DEGREES = 180.0 / TURNS
+
+
+class UprightScore(nn.Module):
+    """How upright an image is: a linear score of the stem's map. Not trained with the network, but fitted before.
+
+    Its weights are NaN until they are fitted (`training.fit_upright`) or loaded.
+    """
+
+    def __init__(self, channels: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.full((channels, CELLS, CELLS), torch.nan), requires_grad=False)
+
+    @property
+    def is_fitted(self) -> bool:
+        return not self.weight.isnan().any()
+
+    def rotations(self, images: Float[Tensor, "b c H W"], stem: Stem) -> Float[Tensor, "b 2"]:
+        """The rotation that puts each image upright: cosine and sine of a whole number of degrees."""
+        return best_rotations(self.scores(images, stem), _FIRST_DEGREES)
+
+    @torch.no_grad()
+    def scores(self, images: Float[Tensor, "b c H W"], stem: Stem) -> Float[Tensor, "b k"]:
+        """The scores of rotated copies of each image. ValueError if the score was not fitted.
+
+        On a CPU each image passes the stem by itself: convolutions round differently for other batch sizes, and the
+        rotation of an image must not depend on the other images.
+        """
+        compiling = torch.compiler.is_compiling()
+        if not compiling and not self.weight.is_meta and not self.is_fitted:
+            raise ValueError("the frame upright has not been learned yet: train the network, or load a checkpoint")
+        groups = [images] if compiling or images.device.type != "cpu" else images.split(1)
+        return torch.cat([self._scores(group, stem) for group in groups])
+
+    def _scores(self, images: Tensor, stem: Stem) -> Tensor:
+        first = torch.full((images.shape[0],), _FIRST_DEGREES, device=images.device)
+        return (score_inputs(images, first, stem) * self.weight).flatten(2).sum(2)
+
+
+def upright_frame(
+    images: Float[Tensor, "b c h w"], score: UprightScore, stem: Stem
+) -> tuple[Float[Tensor, "b c h2 w2"], Pose]:
+    """Rotate each image as its score prefers; what is outside the inscribed disk is set to zero.
+
+    The quarter frame comes first, so that all quarter turns of an image give the same bits.
+    """
+    turned, pose = quarter_frame(mask_outside_disk(images))
+    return rotate_further(turned, pose, score.rotations(turned, stem))
+
+
+def score_inputs(
+    images: Float[Tensor, "b c H W"], first_degrees: Float[Tensor, "b"], stem: Stem
+) -> Float[Tensor, "b k d 4 4"]:
+    """What the score sees of images: the stem's maps of rotated copies, in equal steps from an angle of each image.
+
+    The maps are averaged over regions and with their mirror images: a mirrored image is as upright as the image.
+    """
+    images = mask_outside_disk(_center_square(images))
+    steps = torch.arange(TURNS, device=images.device) * (360.0 / TURNS)
+    directions = _directions((first_degrees[:, None] + steps).flatten())
+    copies = mask_outside_disk(rotate_each(images.repeat_interleave(TURNS, 0), directions))
+    regions = F.adaptive_avg_pool2d(stem(copies), CELLS)
+    return ((regions + regions.flip(-1)) / 2).unflatten(0, (-1, TURNS))
+
+
+def best_rotations(scores: Float[Tensor, "b k"], first_degrees: float) -> Float[Tensor, "b 2"]:
+    """The rotation with the highest score, in whole degrees from the first: trigonometric interpolation of the scores
+    of an even number of equal steps."""
+    turns, dtype = scores.shape[1], torch.promote_types(scores.dtype, torch.float32)
+    degrees, steps, waves = (
+        torch.arange(count, dtype=dtype, device=scores.device) for count in (360, turns, turns // 2 + 1)
+    )
+    between = torch.deg2rad(degrees[:, None] - steps * (360 / turns))
+    kernel = torch.cos(waves[:, None, None] * between)
+    kernel[[0, -1]] /= 2  # the constant, and the highest frequency, which has no sine
+    # Not a product of matrices, which mixed precision would round.
+    best = (scores.to(dtype)[:, None] * kernel.sum(0)).sum(2).argmax(1)
+    return _directions(degrees + first_degrees)[best]
+
+
+def _directions(degrees: Float[Tensor, "n"]) -> Float[Tensor, "n 2"]:
+    radians = torch.deg2rad(degrees)
+    return torch.stack([radians.cos(), radians.sin()], dim=1)
+
+
+def _center_square(images: Float[Tensor, "b c H W"]) -> Float[Tensor, "b c s s"]:
+    height, width = images.shape[-2:]
+    side = min(height, width)
+    top, left = (height - side) // 2, (width - side) // 2
+    return images[..., top : top + side, left : left + side]
