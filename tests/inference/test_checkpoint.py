@@ -94,7 +94,7 @@ def test_other_files_are_rejected(tmp_path):
     ("number", "message"),
     [
         (FORMAT + 1, r"written by a newer version of this package .*torch.*; update this package"),
-        (FORMAT - 1, r"written by an older version of this package .*torch.*; train again"),
+        (2, r"written by an older version of this package .*torch.*; train again"),
         (None, "written by an older version"),
     ],
 )
@@ -102,6 +102,16 @@ def test_another_format_is_rejected(tmp_path, number, message):
     write_header(tmp_path / "x.safetensors", format=number)
     with pytest.raises(CheckpointError, match=message):
         load_checkpoint(tmp_path / "x.safetensors")
+
+
+@pytest.mark.parametrize(("canonical", "frame"), [(True, "quarter"), (False, "none")])
+def test_format_3_had_other_names_of_the_frame(tmp_path, canonical, frame):
+    preprocessing = {"size": 32, "mean": [0.1, 0.2, 0.3], "std": [0.4, 0.5, 0.6], "crop": 0.9, "canonical": canonical}
+    options = {"domain": "disk", "canonical_frame": canonical, "rotations": "none"}
+    write_header(tmp_path / "x.safetensors", format=3, preprocessing=preprocessing, model_options=options)
+    header = load_checkpoint(tmp_path / "x.safetensors").header
+    assert header.preprocessing == replace(HEADER.preprocessing, frame=frame)
+    assert header.model_options == {"domain": "disk", "frame": frame, "turns": 1}
 
 
 @pytest.mark.parametrize(
