@@ -11,12 +11,19 @@ from spectral_vmamba.models import create_model, find_family, is_cpu_scale, with
 from spectral_vmamba.ops.frames import quarter_frame
 from spectral_vmamba.ops.turns import turn
 from spectral_vmamba.testing import activate_scan, rotation_gap
-from tests.support.models import KINDS, ONE_PER_FAMILY, build, full_except, shallow_options
+from tests.support.models import KINDS, NAMES, ONE_PER_FAMILY, build, full_except, shallow_options
 
 SIZES = [(32, 32), (24, 40)]
-FRAMES = ("quarter", "moment")
 every_name = pytest.mark.parametrize("name", full_except(KINDS))
-every_frame = pytest.mark.parametrize("frame", FRAMES)
+every_frame = pytest.mark.parametrize("frame", ["quarter", "moment"])
+every_name_and_frame = pytest.mark.parametrize(
+    ("name", "frame"),
+    [
+        pytest.param(name, frame, marks=() if name in default else pytest.mark.full)
+        for frame, default in (("quarter", KINDS), ("moment", ONE_PER_FAMILY))
+        for name in NAMES
+    ],
+)
 
 
 def build_sensitive(name, **options):
@@ -27,8 +34,7 @@ def build_sensitive(name, **options):
     return model
 
 
-@every_frame
-@every_name
+@every_name_and_frame
 def test_quarter_turns_give_the_same_bits(name, frame, crops):
     model = build_sensitive(name, frame=frame)
     assert model.config.is_quarter_turn_invariant
@@ -41,8 +47,7 @@ def test_quarter_turns_give_the_same_bits(name, frame, crops):
             assert torch.equal(model(turn(images, 1)), model(images))
 
 
-@every_frame
-@every_name
+@every_name_and_frame
 def test_feature_maps_are_turned_back(name, frame, crops):
     model = build_sensitive(name, frame=frame)
     images = crops(2, SIZES[1])

@@ -8,7 +8,7 @@ import spectral_vmamba
 from spectral_vmamba.models import InvariantModel, create_model, invariant
 from spectral_vmamba.ops.frames import turned_copies
 from spectral_vmamba.ops.turns import turn
-from tests.support.models import KINDS, build
+from tests.support.models import ONE_PER_FAMILY, build, full_except
 
 NAME = "resnet10t"
 
@@ -88,7 +88,7 @@ def test_the_rest_is_that_of_the_network():
     assert model(torch.rand(2, 3, 64, 64)).shape == (2, 7)
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", full_except(ONE_PER_FAMILY))
 def test_networks_of_this_package_take_turns(name, crops):
     model = build(name, frame="moment", turns=4).eval()
     images = crops(2, 32)
