@@ -19,7 +19,7 @@ from spectral_vmamba.ops.turns import turn
 FeatureKind = Literal["whole", "stem", "trained"]
 
 # Pixels. Rotating a file by interpolation blurs it. If every image is blurred more than that, the difference is small.
-_BLUR = 1.4
+_BLUR = 1.6
 
 
 class Features(NamedTuple):
@@ -29,20 +29,19 @@ class Features(NamedTuple):
 
 
 class WholeFeatures(nn.Module):
-    """Two pooled maps of a whole pretrained network, its last one and that of stride 16: of each feature the maximum
-    over four quarter turns.
+    """The pooled last map of a whole pretrained network: of each feature the maximum over four quarter turns.
 
     The network sees the square inside the disk in the frame "moment". A square with the whole disk in it, and filled
     corners, gives worse neighbors (docs/embedding.md).
     """
 
     kind: FeatureKind = "whole"
-    description = "pooled features of a whole pretrained network, two maps, maximum over quarter turns, frame moment"
+    description = "pooled features of the whole pretrained network, maximum over quarter turns in the frame moment"
 
     def __init__(self, name: str):
         super().__init__()
         self.network = build_whole_network(name)
-        self.length = self.network.channels + sum(self.network.finer_channels)
+        self.length = self.network.channels
 
     def forward(self, images: Float[Tensor, "b rgb H W"], with_maps: bool) -> Features:
         if with_maps:
@@ -51,9 +50,8 @@ class WholeFeatures(nn.Module):
                 "(tokens=True), or add --features stem (features='stem')"
             )
         square = moment_square(images, _BLUR)
-        maps = self.network.forward_maps(torch.cat([turn(square, quarters) for quarters in range(4)]))
-        pooled = [each.mean((-2, -1)).view(4, len(images), -1).amax(0) for each in maps]
-        return Features(torch.cat([F.normalize(part, dim=1) for part in pooled], dim=1), None, None)
+        pooled = self.network(torch.cat([turn(square, quarters) for quarters in range(4)])).mean((-2, -1))
+        return Features(pooled.view(4, len(images), -1).amax(0), None, None)
 
 
 class StemFeatures(nn.Module):
