@@ -2,10 +2,13 @@
 
 import re
 
+import pytest
+
 from spectral_vmamba.cli import main
 from tests.support.runs import write_digits
 
 
+@pytest.mark.full
 def test_the_report_is_self_contained_and_the_demo_can_be_repeated(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("spectral_vmamba.cli.demo._PHOTOGRAPHS", ("coffee",))
     monkeypatch.setattr("spectral_vmamba.cli.demo._DATA", str(write_digits(tmp_path)))

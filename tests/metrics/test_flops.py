@@ -39,6 +39,7 @@ def test_the_table_of_the_paper(name):
     assert cost.gflops == pytest.approx(all_passes, rel=5e-4)  # measured: 3.1e-5
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_the_published_flops_of_the_other_families(name, catalog_rows):
     by_authors, in_total = PUBLISHED[name]

@@ -69,6 +69,7 @@ def kill_and_resume(folder, kills: int, seconds: float, seed: int) -> int:
     return hits
 
 
+@pytest.mark.full
 def test_a_run_resumes_after_two_kills(uninterrupted, tmp_path):
     expected, seconds = uninterrupted
     assert kill_and_resume(tmp_path / "run", 2, seconds, seed=0) > 0
