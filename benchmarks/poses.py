@@ -1,6 +1,6 @@
 """Accuracy and agreement at every angle, for each frame and number of turns.
 
-    python benchmarks/poses.py aid_128.npz --output results/poses_aid --seeds 0 1 2
+    python -m benchmarks.poses aid_128.npz --output results/poses_aid --seeds 0 1 2
 
 Trains `spectral_vmamba_lite`, or the model of --model, on upright images: by the recipe of each row, with as many
 epochs. The test images are rotated in two ways:
@@ -26,6 +26,7 @@ import numpy as np
 import torch
 from rich.console import Console
 
+from benchmarks.transfer import PLAIN
 from spectral_vmamba.data.dataset import ImageDataset
 from spectral_vmamba.data.file_changes import RotatedFile, change_files
 from spectral_vmamba.data.loader import eval_batches
@@ -35,15 +36,6 @@ from spectral_vmamba.metrics.environment import measure_environment
 from spectral_vmamba.metrics.rotation import Sweep
 from spectral_vmamba.training import TerminalReporter, TrainConfig, fit, recipe
 
-PLAIN = {
-    "crop_scale": (1.0, 1.0),
-    "crop_ratio": (1.0, 1.0),
-    "hflip": 0.0,
-    "vflip": 0.0,
-    "rotation": 0.0,
-    "color_jitter": 0.0,
-    "auto_augment": "",
-}
 _JPEG_QUALITY = 90
 
 

@@ -44,12 +44,10 @@ from spectral_vmamba.features import (
 )
 from spectral_vmamba.inference import evaluate, load
 from spectral_vmamba.inference.network import default_preprocessing
-from spectral_vmamba.layers import FrozenStem
 from spectral_vmamba.metrics.environment import measure_environment
 from spectral_vmamba.metrics.rotation import Sweep, collect_sweep, sweep_angles
 from spectral_vmamba.models import create_model
-from spectral_vmamba.models._timm import timm
-from spectral_vmamba.models.stem_weights import find_stem_weights
+from spectral_vmamba.models.whole_network import build_whole_network
 from spectral_vmamba.ops.turns import FILLS, Rotation, rotate_pixels
 from spectral_vmamba.training import TerminalReporter, TrainConfig, fit, recipe
 
@@ -60,6 +58,7 @@ PLAIN = {
     "vflip": 0.0,
     "rotation": 0.0,
     "color_jitter": 0.0,
+    "auto_augment": "",
 }
 # With the quarter frame every variant is invariant to quarter turns, and only the visiting orders differ. The raw
 # variants and the one without RFN have no frame and show the effect of RFN and STS themselves.
@@ -166,10 +165,7 @@ class WholeNetwork:
 
     def _compute(self, dataset: ImageDataset, rotation: Rotation) -> np.ndarray:
         options = self.options
-        whole: Any = timm.create_model(NETWORK, num_classes=0, global_pool="").eval()
-        weights = find_stem_weights(NETWORK, "required") or {}
-        whole.load_state_dict({name: weights[name] for name in whole.state_dict()})
-        network = FrozenStem(whole, whole.num_features)  # faster: folded norms, small chunks
+        network = build_whole_network(NETWORK)
         preprocessing = replace(default_preprocessing(create_model("spectral_vmamba_lite"), options.size), frame="none")
         batches = eval_batches(dataset, preprocessing.eval_transform(), 64, options.workers)
         with torch.inference_mode():

@@ -54,13 +54,14 @@ def test_a_file_turned_on_a_larger_canvas_meets_its_original(angle, photos):
 
 def test_the_network_does_not_interpolate_again(photos):
     """Its own frame finds such images in position, up to quarter turns."""
-    for photo in photos:
-        pixels = MOMENT.eval_transform()(photo).pixels[None].float()
+    views = [MOMENT.eval_transform()(photo).pixels[None].float() for photo in photos]
+    in_position = [pixels for pixels in views if float(brightness_direction(pixels)[0, 1]) > 0.9997]  # within 1.4°
+    assert len(in_position) >= len(views) / 2
+    for pixels in in_position:
         posed, pose = moment_frame(pixels)
-        if abs(float(brightness_direction(pixels)[0, 1])) > 0.9997:
-            assert pose.rotation.tolist() == [[1, 0]]
-            masked = torch.where(inscribed_disk(SIZE, SIZE, pixels.device), pixels, 0.0)
-            assert any(torch.equal(posed, torch.rot90(masked, quarters, (2, 3))) for quarters in range(4))
+        assert pose.rotation.tolist() == [[1, 0]]
+        masked = torch.where(inscribed_disk(SIZE, SIZE, pixels.device), pixels, 0.0)
+        assert any(torch.equal(posed, torch.rot90(masked, quarters, (2, 3))) for quarters in range(4))
 
 
 def test_most_files_are_in_position(photos):

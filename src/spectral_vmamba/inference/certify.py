@@ -95,11 +95,8 @@ def _check_angles(comparison: OutputComparison, angles: Sequence[float], fill: F
     corners = "expanded" if expand else fill
     if fill == "disk" and not expand:  # the original images show the disk only, too
         comparison = replace(comparison, reference=RotatedFile(0.0, fill))
-    return [
-        _check("angles", f"{angle:g}° {corners}", comparison, [ImageChange(change)], MEASURED_ANGLE)
-        for angle in angles
-        for change in [RotatedFile(angle, fill, expand)]
-    ]
+    changes = {f"{angle:g}° {corners}": ImageChange(RotatedFile(angle, fill, expand)) for angle in angles}
+    return [_check("angles", name, comparison, [change], MEASURED_ANGLE) for name, change in changes.items()]
 
 
 def _check(
