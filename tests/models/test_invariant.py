@@ -110,10 +110,17 @@ def test_copies_are_permuted_by_quarter_turns(turns, count):
         assert (min(differences) < (1e-5 if turns > 4 else 1e-12)) == (turns > 1)
 
 
-def test_images_that_are_not_square_are_padded():
-    copies = turned_copies(torch.rand(1, 3, 4, 7), 4)
-    assert copies.shape == (4, 1, 3, 7, 7)
-    assert copies[0, :, :, 0].eq(0).all()
+@pytest.mark.parametrize("size", [(32, 33), (24, 40)], ids=str)
+@pytest.mark.parametrize("name", ["vmamba_nano", "vim_nano"])
+def test_four_turns_of_images_that_are_not_square(name, size, crops):
+    """Copies keep their shapes: padding to a square would not be symmetric if the sides differ by an odd number."""
+    model = build(name, frame="none", turns=4).double().eval()
+    images = crops(2, size).double()
+    assert [copy.shape[-2:] for copy in turned_copies(images, 4)] == [size, size[::-1], size, size[::-1]]
+    with torch.no_grad():
+        logits = model(images)
+        for quarters in (1, 2, 3):
+            torch.testing.assert_close(model(turn(images, quarters)), logits, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("turns", [0, 3, 6, 100, "random"])

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 from jaxtyping import Float
 from torch import Tensor
 
+from spectral_vmamba.models.input_checks import check_images
 from spectral_vmamba.ops.frames import Frame, Pose, moment_frame, quarter_frame
 
 Network = TypeVar("Network", bound=Any)
@@ -19,10 +20,18 @@ class Posed(NamedTuple):
     pose: Pose | None
 
 
-def enter_frame(images: Float[Tensor, "b c H W"] | Posed, frame: Frame) -> Posed:
-    """Turn the images into a frame, unless they are in one. `Pose.undo` turns maps back."""
+def check_and_enter_frame(
+    images: Float[Tensor, "b c H W"] | Posed, frame: Frame, in_chans: int, patch_size: int
+) -> Posed:
+    """Check images and turn them into a frame, unless they are in one already."""
     if isinstance(images, Posed):
         return images
+    check_images(images, in_chans, patch_size)
+    return enter_frame(images, frame)
+
+
+def enter_frame(images: Float[Tensor, "b c H W"], frame: Frame) -> Posed:
+    """Turn images into a frame. `Pose.undo` turns maps back."""
     if frame == "none":
         return Posed(images, None)
     return Posed(*(moment_frame(images) if frame == "moment" else quarter_frame(images)))

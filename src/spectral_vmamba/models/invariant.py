@@ -58,7 +58,7 @@ class InvariantModel(nn.Module):
             return self._turn_back(last, posed), [self._turn_back(each, posed) for each in maps]
         return [self._turn_back(each, posed) for each in outputs]
 
-    def enter_frame(self, images: Float[Tensor, "b c H W"] | Posed) -> Posed:
+    def enter_frame(self, images: Float[Tensor, "b c H W"]) -> Posed:
         """Return the images in the frame of the network."""
         return enter_frame(images, self.config.frame)
 

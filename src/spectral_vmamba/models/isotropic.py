@@ -17,8 +17,7 @@ from spectral_vmamba.layers.rope import apply_rotary_embedding
 from spectral_vmamba.layers.stems import padding_for
 from spectral_vmamba.models.classifier import Classifier, pool_tokens
 from spectral_vmamba.models.conversion import Rule, rename_keys, reshape_tensors
-from spectral_vmamba.models.framing import Posed, enter_frame
-from spectral_vmamba.models.input_checks import check_images
+from spectral_vmamba.models.framing import Posed, check_and_enter_frame
 from spectral_vmamba.models.network_config import IsotropicConfig
 from spectral_vmamba.models.positions import fit_positions, insert_class_token, resample_positions, split_class_token
 from spectral_vmamba.ops.frames import Pose
@@ -148,10 +147,7 @@ class IsotropicBackbone(Classifier):
         return self.forward_head(sequence.x if self.global_pool else sequence.in_image_order(), pre_logits)
 
     def enter_frame(self, images: Float[Tensor, "b rgb H W"] | Posed) -> Posed:
-        if isinstance(images, Posed):
-            return images
-        check_images(images, self.in_chans, self.config.patch_size)
-        return enter_frame(images, self.config.frame)
+        return check_and_enter_frame(images, self.config.frame, self.in_chans, self.config.patch_size)
 
     def forward_features(self, images: Float[Tensor, "b rgb H W"]) -> Float[Tensor, "b s c"]:
         """Return all tokens, normalized, in the order of the sequence; the patches in raster order of the images."""

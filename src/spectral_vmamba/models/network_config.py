@@ -1,7 +1,7 @@
 """Base classes of the architecture configurations."""
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from spectral_vmamba.layers.directional import GridSize
 from spectral_vmamba.ops.frames import FRAMES, Frame, TurnPool
@@ -20,7 +20,7 @@ class NetworkConfig:
     # subclasses have fields without defaults.
     frame: Frame = field(default="none", kw_only=True)
     # Number of turned copies of an image whose features are pooled, and how.
-    turns: Any = field(default=1, kw_only=True)
+    turns: int | Literal["random"] = field(default=1, kw_only=True)
     turn_pool: TurnPool = field(default="mean", kw_only=True)
 
     def __post_init__(self):
@@ -34,7 +34,7 @@ class NetworkConfig:
         if self.turn_pool not in ("max", "mean"):
             raise ValueError(f"expected turn_pool max or mean, got {self.turn_pool!r}")
         turns = self.copies
-        if not isinstance(turns, int) or turns < 1 or (turns > 2 and turns % 4) or turns > _MOST_TURNS:
+        if turns < 1 or (turns > 2 and turns % 4) or turns > _MOST_TURNS:
             raise ValueError(f"expected 1, 2 or a multiple of 4 turns, at most {_MOST_TURNS}, got {turns!r}")
 
     @classmethod
@@ -46,6 +46,8 @@ class NetworkConfig:
     @property
     def copies(self) -> int:
         """Turned copies of an image that pass through the whole network; their pooled features are pooled again."""
+        if not isinstance(self.turns, int):
+            raise ValueError(f"expected a number of turns, got {self.turns!r}; only Spectral VMamba takes random ones")
         return self.turns
 
     @property

@@ -4,7 +4,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from spectral_vmamba.layers import RotationalFeatureNormalizer
-from spectral_vmamba.models.framing import Posed, enter_frame
+from spectral_vmamba.models.framing import Posed, check_and_enter_frame, enter_frame
 from spectral_vmamba.models.input_checks import check_images
 from spectral_vmamba.models.network_config import NetworkConfig
 from spectral_vmamba.models.spectral_config import SpectralConfig
@@ -113,7 +113,4 @@ class PatternTokenizer(nn.Module):
 
     def stem_input(self, images: Float[Tensor, "b rgb H W"] | Posed) -> Posed:
         """Return the images as the stem sees them: in their frame."""
-        if isinstance(images, Posed):
-            return images
-        check_images(images, self.in_chans, self.patch_size)
-        return enter_frame(images, self.config.frame)
+        return check_and_enter_frame(images, self.config.frame, self.in_chans, self.patch_size)

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Literal
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
@@ -13,22 +12,19 @@ from spectral_vmamba.ops.turns import mask_outside_disk, rotate, turn
 TurnPool = Literal["max", "mean"]
 
 
-def turned_copies(images: Float[Tensor, "b c h w"], turns: int) -> Float[Tensor, "t b c s s"]:
-    """Copies of the images, turned in steps of 360° / `turns`, on a square canvas.
+def turned_copies(images: Float[Tensor, "b c h w"], turns: int) -> list[Float[Tensor, "b c _ _"]]:
+    """Copies of the images, turned in steps of 360° / `turns`.
 
     Quarter turns are exact. Angles between them are bilinear, and then every copy is limited to the inscribed disk.
-    Turning the images by quarter turns only permutes the copies, up to rounding of the interpolation. Images that are
-    not square are padded with zeros.
+    Turning the images by quarter turns only permutes the copies, up to rounding of the interpolation.
     """
     if turns < 1 or (turns > 2 and turns % 4):
         raise ValueError(f"expected 1, 2 or a multiple of 4 turns, got {turns}")
-    if turns == 1:
-        return images[None]
-    square = _pad_to_square(images)
     if turns <= 4:
-        return torch.stack([turn(square, quarters) for quarters in range(0, 4, 4 // turns)])
-    between = [rotate(mask_outside_disk(square), 360 / turns * i) for i in range(turns // 4)]
-    return torch.stack([turn(mask_outside_disk(copy), quarters) for quarters in range(4) for copy in between])
+        return [turn(images, quarters) for quarters in range(0, 4, 4 // turns)]
+    disks = mask_outside_disk(images)
+    between = [mask_outside_disk(rotate(disks, 360 / turns * i)) for i in range(turns // 4)]
+    return [turn(copy, quarters) for quarters in range(4) for copy in between]
 
 
 def pool_over_turns(
@@ -37,17 +33,11 @@ def pool_over_turns(
     turns: int,
     pool: TurnPool,
 ) -> Float[Tensor, "b f"]:
-    """Pool the features of the turned copies of each image. All copies pass through `features` as one batch."""
-    copies = turned_copies(images, turns)
-    if turns == 1:
-        return features(copies[0])
-    values = features(copies.flatten(0, 1)).unflatten(0, copies.shape[:2])
+    """Pool the features of the turned copies of each image. Copies of one shape pass through `features` as a batch."""
+    copies: dict[torch.Size, list[Tensor]] = {}
+    for copy in turned_copies(images, turns):
+        copies.setdefault(copy.shape, []).append(copy)
+    groups = [features(torch.cat(group)).unflatten(0, (len(group), -1)) for group in copies.values()]
+    values = torch.cat(groups)
     # Sums depend on the order of the copies in the last bits: they are added in the order of their values.
     return values.amax(0) if pool == "max" else values.sort(dim=0).values.mean(0)
-
-
-def _pad_to_square(images: Tensor) -> Tensor:
-    height, width = images.shape[-2:]
-    missing_rows, missing_columns = max(width - height, 0), max(height - width, 0)
-    top, left = missing_rows // 2, missing_columns // 2
-    return F.pad(images, (left, missing_columns - left, top, missing_rows - top))
