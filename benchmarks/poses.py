@@ -1,6 +1,6 @@
 """Accuracy and agreement at every angle, for each frame and number of turns.
 
-    python -m benchmarks.poses aid_128.npz --output results/poses_aid --seeds 0 1 2
+    OMP_NUM_THREADS=1 python -m benchmarks.poses aid_128.npz --output results/poses_aid --seeds 0 1 2
 
 Trains `spectral_vmamba_lite`, or the model of --model, on upright images: by the recipe of each row, with as many
 epochs. The test images are rotated in two ways:
@@ -26,6 +26,7 @@ import numpy as np
 import torch
 from rich.console import Console
 
+from benchmarks.subsets import write_subset
 from benchmarks.transfer import PLAIN
 from spectral_vmamba.data.dataset import ImageDataset
 from spectral_vmamba.data.file_changes import RotatedFile, change_files
@@ -60,6 +61,9 @@ ROWS = [
     Row("moment", 1, 180.0),
     Row("quarter", 4, 45.0),
     Row("none", 1, 180.0),  # the usual way
+    Row("none", 1, 0.0, views=1),  # upright only
+    Row("upright", 1, 0.0, views=1),
+    Row("upright", 1, 45.0),
 ]
 
 
@@ -84,6 +88,7 @@ def make_config(options: argparse.Namespace, row: Row, seed: int) -> TrainConfig
     config = recipe(
         options.recipe,
         data=options.data,
+        val_data=options.val_data,
         frame=row.frame,
         turns=row.turns,
         output=str(Path(options.output) / "runs" / f"{row.name.replace(', ', '-').replace(' ', '_')}-{seed}"),
@@ -93,7 +98,7 @@ def make_config(options: argparse.Namespace, row: Row, seed: int) -> TrainConfig
     )
     augment = replace(config.augment, **{**PLAIN, "rotation": row.rotation})
     config = replace(config, augment=augment, cache_folder=options.cache if config.cache else None)
-    return replace(config, views=row.views) if config.cache else config
+    return replace(config, views=min(row.views, options.views)) if config.cache else config
 
 
 def measure_files(predictor: Predictor, dataset: ImageDataset, seed: int) -> tuple[float, float]:
@@ -168,6 +173,9 @@ def format_markdown(results: Sequence[Result]) -> str:
 def main(arguments: Sequence[str] | None = None) -> list[Result]:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", help="images, as in `spectral-vmamba train --data`")
+    parser.add_argument("--val-data", help="test images, if the data does not contain them")
+    parser.add_argument("--train-images", type=int, help="use this many random training images; all by default")
+    parser.add_argument("--test-images", type=int, help="use this many random test images; all by default")
     parser.add_argument("--output", default="benchmarks/results/poses", help="folder for runs and results")
     parser.add_argument("--cache", default="benchmarks/results/cache", help="folder of the feature cache")
     parser.add_argument("--recipe", default="lite")
@@ -176,17 +184,22 @@ def main(arguments: Sequence[str] | None = None) -> list[Result]:
     parser.add_argument("--step", type=float, default=15.0, help="degrees between the angles of the evaluation")
     parser.add_argument("--files", type=int, default=1_000_000, help="images of the protocol of files; 0 for none")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--views", type=int, default=4, help="most views of an image, where the stem is cached")
     parser.add_argument("--rows", nargs="+", default=[row.name for row in ROWS], help="names of rows")
     options = parser.parse_args(arguments)
     console, path = Console(), Path(options.output) / "results.json"
     path.parent.mkdir(parents=True, exist_ok=True)
+    arguments = dict(vars(options))
+    if options.train_images or options.test_images:
+        subset = write_subset(path.parent, options.data, options.val_data, options.train_images, options.test_images)
+        options.data, options.val_data = str(subset), None
     results = [Result(**each) for each in json.loads(path.read_text())["results"]] if path.exists() else []
     finished = {(result.row, result.seed) for result in results}
     for row in (row for name in options.rows for row in ROWS if row.name == name):
         for seed in (seed for seed in options.seeds if (row.name, seed) not in finished):
             console.rule(f"{row.name}, seed {seed}")
             results.append(run_row(options, row, seed, console))
-            report: dict[str, Any] = {"arguments": vars(options), "machine": asdict(measure_environment())}
+            report: dict[str, Any] = {"arguments": arguments, "machine": asdict(measure_environment())}
             path.write_text(json.dumps({**report, "results": [asdict(each) for each in results]}, indent=1))
             path.with_name("results.md").write_text(format_markdown(results))
             console.print(format_markdown(results[-1:]), highlight=False, soft_wrap=True)

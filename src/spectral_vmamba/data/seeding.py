@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 # The first number of a key: no two purposes share draws.
-IMAGE, ORDER, STEP, SPLIT, MODEL, VIEW, UPRIGHT = range(7)
+IMAGE, ORDER, STEP, SPLIT, MODEL, VIEW, UPRIGHT, FRAME = range(8)
 
 
 def derive_seed(*key: int) -> int:

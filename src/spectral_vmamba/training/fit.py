@@ -70,6 +70,7 @@ def fit(config: TrainConfig, resume: bool = False, reporter: Reporter | None = N
             if not config.data:
                 raise ValueError("training requires images: --data photos/, or data='photos/' in Python")
             setup = set_up(config, folder, reporter or TerminalReporter(), checkpoint)
+            config = setup.config
         with interruptible() as interruption, preserve_generators():
             run = _TrainingRun(config, setup, folder, interruption)
             if checkpoint is not None:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +119,8 @@ def resume_settings(config: TrainConfig, checkpoint: Checkpoint, folder: Path) -
     header = checkpoint.header
     if (stored.model, described) != (header.model, header.model_options):
         raise CheckpointError(f"{checkpoint.path} has settings of another model than the one of its weights")
+    if config.frame == "auto":
+        config = replace(config, frame=stored.frame)  # the run has chosen one
     given, previous, defaults = flatten(config), flatten(stored), flatten(TrainConfig())
     changed = [
         key for key in given if key not in _CHANGEABLE and given[key] != previous[key] and given[key] != defaults[key]

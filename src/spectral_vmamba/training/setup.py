@@ -2,7 +2,7 @@
 
 import importlib.util
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +25,10 @@ from spectral_vmamba.inference.network import build_classifier, check_stem, defa
 from spectral_vmamba.models.registry import is_spectral
 from spectral_vmamba.models.tokenizer import SpectralTokenizer
 from spectral_vmamba.models.tokens import Inputs
+from spectral_vmamba.ops.frames import FRAMES, Frame
 from spectral_vmamba.training.distributed import keep_process_group_alive
 from spectral_vmamba.training.feeds import Feed, PixelFeed, make_cached_feed
+from spectral_vmamba.training.frame_choice import choose_frame
 from spectral_vmamba.training.learner import Learner
 from spectral_vmamba.training.reporting import Reporter, SilentReporter
 from spectral_vmamba.training.run import RunFolder
@@ -42,8 +44,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Setup:
-    """`forward` and `optimizer` are the learner's model and optimizer as wrapped by accelerate."""
+    """`config` has the frame that was chosen. `forward` and `optimizer` are the learner's model and optimizer as
+    wrapped by accelerate."""
 
+    config: TrainConfig
     accelerator: "Accelerator"
     train: ImageDataset
     val: ImageDataset
@@ -68,6 +72,8 @@ def set_up(config: TrainConfig, folder: RunFolder, reporter: Reporter, checkpoin
     check_classes(train.classes)
     accelerator = _make_accelerator(config, folder)
     reporter = reporter if accelerator.is_main_process else SilentReporter()
+    if config.frame == "auto":
+        config = replace(config, frame=_choose_frame(config, train, accelerator, reporter))
     with preserve_generators():
         reseed(MODEL, config.seed)
         options = _training_options(config, checkpoint)
@@ -94,6 +100,7 @@ def set_up(config: TrainConfig, folder: RunFolder, reporter: Reporter, checkpoin
         if checkpoint is None:
             folder.remove_unreadable_list()
     return Setup(
+        config,
         accelerator,
         train,
         val,
@@ -108,6 +115,28 @@ def set_up(config: TrainConfig, folder: RunFolder, reporter: Reporter, checkpoin
         fingerprints,
         stem_digest(model),
     )
+
+
+def _choose_frame(
+    config: TrainConfig, train: ImageDataset, accelerator: "Accelerator", reporter: Reporter
+) -> Frame | None:
+    """The frame that does best on training images, or that of the checkpoint with the initial weights."""
+    if config.initial:
+        return load_checkpoint(find_checkpoint(config.initial)).header.model_options.get("frame")
+
+    def build(frame: Frame) -> torch.nn.Module:
+        options = _training_options(replace(config, frame=frame), None)
+        return build_classifier(config.model, options, train.classes).to(accelerator.device)
+
+    with preserve_generators():
+        preprocessing = default_preprocessing(build("none"), config.image_size, config.crop)
+        choice = choose_frame(
+            build, train, preprocessing, config.augment, config.seed, _workers(config, accelerator), reporter.track
+        )
+    reporter.note(str(choice))
+    # Every process has compared them on the same images; other processors may round differently.
+    chosen = torch.tensor(FRAMES.index(choice.best), device=accelerator.device)
+    return FRAMES[int(require("accelerate.utils", "train").broadcast(chosen))]
 
 
 def _training_options(config: TrainConfig, checkpoint: Checkpoint | None) -> dict[str, Any]:

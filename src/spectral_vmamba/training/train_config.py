@@ -59,10 +59,11 @@ class TrainConfig:
     """any model of `spectral-vmamba models` or of timm"""
     model_options: dict[str, Any] = field(default_factory=dict)
     """keywords of the model, as in {domain: disk}"""
-    frame: Frame | None = None
+    frame: Frame | Literal["auto"] | None = None
     """position into which images are turned before the network sees them: none, quarter (exact, for quarter turns),
-    moment (for every angle) or upright (for every angle; learned from the training images, which must be upright, for
-    models with a frozen stem, best with --turns 1); defaults to the model's"""
+    moment (for every angle), upright (for every angle; learned from the training images, which must be upright, for
+    models with a frozen stem, best with --turns 1), or auto, which compares the last three on training images; defaults
+    to the model's"""
     turns: int | None = None
     """turned copies of an image whose features are pooled; multiplies the work; defaults to the model's"""
     output: str = "runs/last"
@@ -142,7 +143,9 @@ class TrainConfig:
 
     @property
     def network_options(self) -> dict[str, Any]:
-        """Keywords of the model, with its frame and turns."""
+        """Keywords of the model, with its frame and turns. The frame auto must have been chosen."""
+        if self.frame == "auto":
+            raise ValueError("the frame auto is chosen when training starts: see training.choose_frame")
         pose = {"frame": self.frame, "turns": self.turns}
         return {**self.model_options, **{name: value for name, value in pose.items() if value is not None}}
 
