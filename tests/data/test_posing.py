@@ -1,15 +1,17 @@
 """Files in the frame "moment": the same pixels for quarter turns, nearly the same for every other turn of the file."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from PIL import Image, ImageOps
 
 from spectral_vmamba.data import photograph_crops
-from spectral_vmamba.data.posing import MomentTransform
+from spectral_vmamba.data.posing import DiskTransform
 from spectral_vmamba.data.transforms import Preprocessing
 from spectral_vmamba.ops.frames import brightness_direction, moment_frame
-from spectral_vmamba.ops.turns import inscribed_disk
+from spectral_vmamba.ops.turns import inscribed_disk, rotate
 
 SIZE = 64
 MOMENT = Preprocessing(SIZE, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5), frame="moment")
@@ -21,13 +23,17 @@ def photos(crops):
     return [Image.fromarray((255 * each).permute(1, 2, 0).byte().numpy()) for each in pixels]
 
 
+UPRIGHT = replace(MOMENT, frame="upright")
+
+
 def inside(pixels):
     return pixels[:, inscribed_disk(SIZE, SIZE, pixels.device)].float()
 
 
+@pytest.mark.parametrize("preprocessing", [MOMENT, UPRIGHT], ids=lambda each: each.frame)
 @pytest.mark.parametrize("size", [(160, 160), (120, 150)], ids=str)
-def test_quarter_turns_of_a_file_give_the_same_pixels(size, photos):
-    transform = MOMENT.eval_transform()
+def test_quarter_turns_of_a_file_give_the_same_pixels(size, preprocessing, photos):
+    transform = preprocessing.eval_transform()
     for photo in photos[:4]:
         photo = photo.crop((0, 0, *size))
         view = transform(photo)
@@ -45,11 +51,25 @@ def test_a_file_turned_on_a_larger_canvas_meets_its_original(angle, photos):
         assert other.without_border
         assert not view.without_border
         differences.append((inside(view.pixels) - inside(other.pixels)).abs().mean())
-        plain = MomentTransform(SIZE, borders=False)(turned)
+        plain = DiskTransform(SIZE, True, borders=False)(turned)
         unposed.append((inside(view.pixels) - inside(plain.pixels)).abs().mean())
     # measured: medians of 1.5 to 3 gray levels, and more than 15 with the border
     assert np.median(differences) < 6
     assert np.median(unposed) > 2 * np.median(differences)
+
+
+def test_the_border_is_left_out_before_the_network_turns_an_image_upright(photos):
+    """The view shows the disk of the content as the file does: the network, which rotates it, sees it at its size."""
+    transform = UPRIGHT.eval_transform()
+    for photo in photos:
+        turned = photo.rotate(30, Image.Resampling.BICUBIC, expand=True)
+        view, other = transform(photo), transform(turned)
+        assert other.without_border
+        assert view.rotation == other.rotation == (1.0, 0.0)
+        # back by the turn of the file, and by the quarter turns of both views
+        back = rotate(other.pixels[None].float(), -30.0 - 90 * other.quarters + 90 * view.quarters)[0]
+        both = torch.stack([inside(back).flatten(), inside(view.pixels).flatten()])
+        assert torch.corrcoef(both)[0, 1] > 0.95
 
 
 def test_the_network_does_not_interpolate_again(photos):

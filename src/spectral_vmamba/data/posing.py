@@ -1,4 +1,4 @@
-"""From a decoded image to the pixels that a network sees, in the frame "moment" and in one resampling."""
+"""From a decoded image to its content's disk, in one resampling, for the frames "moment" and "upright"."""
 
 from dataclasses import dataclass, replace
 
@@ -14,14 +14,15 @@ _UNTURNED = (1.0, 0.0)
 
 
 @dataclass(frozen=True)
-class MomentTransform:
-    """Rotate the content of an image so that its brightness centroid points up, and resize it.
+class DiskTransform:
+    """Resize the disk of an image's content; `to_moment` also rotates it until its brightness centroid points up.
 
     Quarter turns come first and are exact, so that all quarter turns of an image give the same pixels. `crop` is the
     share of the content's disk that is used. With `borders`, a uniform border around the content is left out.
     """
 
     size: int
+    to_moment: bool
     crop: float = 1.0
     borders: bool = True
 
@@ -30,7 +31,7 @@ class MomentTransform:
         content = find_content(turned) if self.borders else None
         disk = content or whole_disk(turned.width, turned.height)
         disk = replace(disk, radius=disk.radius * self.crop)
-        rotation = self._rotation(turned, disk)
+        rotation = self._rotation(turned, disk) if self.to_moment else _UNTURNED
         return View(warp_disk(turned, disk, rotation, self.size), quarters, rotation, content is not None)
 
     def _rotation(self, image: Image.Image, disk: ContentDisk) -> tuple[float, float]:

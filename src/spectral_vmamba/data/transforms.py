@@ -10,7 +10,7 @@ from PIL import Image, ImageOps
 from torch import Tensor
 
 from spectral_vmamba.data.decode import image_to_tensor
-from spectral_vmamba.data.posing import MomentTransform
+from spectral_vmamba.data.posing import DiskTransform
 from spectral_vmamba.data.turning import turn_to_canonical
 from spectral_vmamba.data.views import Transform, View
 from spectral_vmamba.ops.frames import FRAMES, Frame
@@ -32,9 +32,9 @@ class Preprocessing:
     interpolation: str = "bicubic"
     frame: Frame = "none"
     """position into which images are turned before resizing: quarter, so that rounding is the same for all quarter
-    turns, or moment, for every angle; that of the network. upright is like quarter here: the network does the rest"""
+    turns, or moment, for every angle; that of the network. With upright, the network rotates images itself"""
     borders: bool = True
-    """leave out a uniform border around the content, with the frame moment"""
+    """leave out a uniform border around the content, with the frames moment and upright"""
 
     def __post_init__(self):
         """These values may come from a checkpoint of a stranger."""
@@ -52,8 +52,8 @@ class Preprocessing:
             raise ValueError(f"expected a frame of {', '.join(FRAMES)}, got {str(self.frame)[:60]!r}")
 
     def eval_transform(self) -> Transform:
-        if self.frame == "moment":
-            return MomentTransform(self.size, min(self.crop, 1.0), self.borders)
+        if self.frame in ("moment", "upright"):
+            return DiskTransform(self.size, self.frame == "moment", min(self.crop, 1.0), self.borders)
         return EvalTransform(self)
 
 
@@ -63,7 +63,7 @@ class EvalTransform:
     def __init__(self, preprocessing: Preprocessing):
         from timm.data.transforms_factory import create_transform
 
-        self.canonical = preprocessing.frame in ("quarter", "upright")
+        self.canonical = preprocessing.frame == "quarter"
         self.transform: Any = create_transform(
             preprocessing.size,
             crop_pct=preprocessing.crop,
