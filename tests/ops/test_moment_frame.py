@@ -168,3 +168,32 @@ def test_tables_of_pixels_have_the_values_that_compiled_graphs_compute(height, w
         patch.setattr(turns, "_LARGEST_TABLE", 0)
         computed = _weights(height, width, device), inscribed_disk(height, width, device)
     assert all(torch.equal(a, b) for a, b in zip(tables, computed, strict=True))
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
+def test_an_invalid_pixel_stays_in_its_image(value):
+    images = torch.rand(3, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+    expected, expected_pose = moment_frame(images)
+    images[1, 0, 8, 3] = value
+    posed, pose = moment_frame(images)
+    assert pose.rotation.isfinite().all()
+    assert torch.equal(posed[::2], expected[::2])
+    assert torch.equal(pose.rotation[::2], expected_pose.rotation[::2])
+
+
+@given(
+    seed=st.integers(0, 2**16),
+    height=st.integers(1, 6),
+    width=st.integers(1, 6),
+    channels=st.integers(1, 3),
+    levels=st.integers(1, 3),
+)
+def test_tiny_flat_and_symmetric_images_have_one_frame(seed, height, width, channels, levels):
+    """Few pixels of few values: many of these images have no direction, or equal their own turns."""
+    generator = torch.Generator().manual_seed(seed)
+    image = torch.randint(0, levels, (1, channels, height, width), generator=generator).float()
+    posed, pose = moment_frame(image)
+    assert pose.rotation.square().sum() == pytest.approx(1, abs=1e-6)
+    assert posed.isfinite().all()
+    for quarters in (1, 2, 3):
+        assert torch.equal(moment_frame(turn(image, quarters))[0], posed)
