@@ -1,6 +1,7 @@
 """Decode image files: modes, orientation, limits and damage."""
 
 import sys
+from io import BytesIO
 
 import numpy as np
 import pytest
@@ -112,9 +113,42 @@ def test_all_forms_of_an_image_become_the_same_pixels(tmp_path):
     assert {to_pil(form).tobytes() for form in forms} == {pixels.tobytes()}
     assert to_pil(pixels[..., 0]).mode == "RGB"
     assert to_pil(gray_image(9).convert("L")).mode == "RGB"
-    for wrong in (pixels.astype(float), pixels[None], torch.zeros(3, 4, 4), torch.zeros(4, 4, dtype=torch.uint8)):
+    shapes = [torch.zeros(4, 4, dtype=torch.uint8), torch.zeros(5, 4, 4, dtype=torch.uint8)]
+    for wrong in (pixels.astype(float), pixels[None], torch.zeros(3, 4, 4), *shapes):
         with pytest.raises(ValueError, match=r"expected .* uint8"):
             to_pil(wrong)
+    with pytest.raises(ValueError, match="at least one pixel"):
+        to_pil(pixels[:0])
+
+
+def images_of_all_modes():
+    values = np.random.default_rng(0).integers(0, 256, (5, 7, 4), np.uint8)
+    yield from (Image.fromarray(values[..., 0]), Image.fromarray(values[..., :2], "LA"), Image.fromarray(values))
+    yield from (Image.fromarray(values[..., 0]).convert("1"), Image.fromarray(values[..., :3]).quantize(8))
+    yield Image.fromarray(256 * values[..., 0].astype(np.uint16) + 7)
+    yield Image.fromarray(values[..., 0].astype(np.int32) * 2**20)
+    yield Image.fromarray(values[..., 0].astype(np.float32) / 256)
+
+
+@pytest.mark.parametrize("image", list(images_of_all_modes()), ids=lambda image: image.mode)
+def test_a_decoded_image_of_any_mode_is_converted_as_its_file(image, tmp_path):
+    image.save(tmp_path / "x.tiff")
+    assert np.array_equal(to_pil(image), to_pil(tmp_path / "x.tiff"))
+    assert 60 < np.asarray(to_pil(image)).mean() < 220, "neither clipped nor black"
+
+
+@pytest.mark.parametrize("channels", [1, 2, 4])
+def test_gray_and_transparent_arrays_are_converted_as_their_files(channels):
+    pixels = np.random.default_rng(0).integers(0, 256, (5, 7, channels), np.uint8)
+    image = Image.fromarray(pixels.squeeze(-1) if channels == 1 else pixels)
+    for form in (pixels, torch.from_numpy(np.ascontiguousarray(pixels.transpose(2, 0, 1)))):
+        assert np.array_equal(to_pil(form), to_pil(png(image)))
+
+
+def png(image):
+    stream = BytesIO()
+    image.save(stream, "PNG")
+    return stream.getvalue()
 
 
 def test_resize_keeps_proportions():

@@ -5,6 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
 from spectral_vmamba.data import photograph_crops
@@ -121,3 +123,17 @@ def test_a_photograph_has_no_border():
     for pixels in photograph_crops(6, 128):
         image = Image.fromarray(np.asarray(pixels).transpose(1, 2, 0).astype(np.uint8))
         assert not MOMENT.eval_transform()(image).without_border
+
+
+@given(
+    seed=st.integers(0, 2**16), height=st.integers(1, 9), width=st.integers(1, 9), levels=st.sampled_from([1, 2, 256])
+)
+def test_tiny_flat_and_symmetric_files_have_one_view(seed, height, width, levels):
+    pixels = np.random.default_rng(seed).integers(0, levels, (height, width, 3), dtype=np.uint8)
+    transform = MOMENT.eval_transform()
+    view = transform(Image.fromarray(pixels))
+    assert np.hypot(*view.rotation) == pytest.approx(1, abs=1e-6)
+    assert not view.without_border, "too small for one"
+    for quarters in (1, 2, 3):
+        turned = Image.fromarray(np.ascontiguousarray(np.rot90(pixels, quarters)))
+        assert torch.equal(transform(turned).pixels, view.pixels)

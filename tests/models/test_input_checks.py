@@ -5,7 +5,7 @@ import re
 import pytest
 import torch
 
-from spectral_vmamba.models import timm
+from spectral_vmamba.models import invariant, timm
 from spectral_vmamba.ops.turns import turn
 from spectral_vmamba.testing import activate_scan
 from tests.support.models import FRAMES, ONE_PER_FAMILY, build, shallow_options
@@ -109,3 +109,37 @@ def test_unusual_images_have_finite_and_invariant_logits(name, domain):
                 difference = (model(turn(images, quarters)) - logits).abs().max()
                 # Measured without the frame: at most 2.4e-5, on the checkerboard of halves.
                 assert difference <= (2e-4 * logits.std() if frame == "none" else 0)
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+@pytest.mark.parametrize("name", ONE_PER_FAMILY)
+def test_gray_images_have_a_frame(name, frame):
+    """One channel, not square; a patch, which is one token."""
+    model = activate_scan(build(name, **shallow_options(name), in_chans=1, frame=frame)).eval()
+    for size in ((32, 32), (24, 32), (4, 4), (4, 8)):
+        images = torch.rand(2, 1, *size, generator=torch.Generator().manual_seed(0))
+        with torch.no_grad():
+            logits = model(images)
+            assert logits.isfinite().all()
+            if frame != "none":
+                assert torch.equal(model(turn(images, 1)), logits)
+
+
+@pytest.mark.parametrize("frame", ["quarter", "moment"])
+def test_networks_of_timm_refuse_images_without_a_frame(frame):
+    model = invariant("resnet10t", frame=frame, num_classes=2)
+    images = torch.rand(3, 3, 32, 32)
+    images[1, 0, 0, 0] = torch.nan
+    with pytest.raises(ValueError, match="image 1 of the batch has NaN or infinite pixels"):
+        model(images)
+
+
+@pytest.mark.parametrize("name", UNUSUAL)
+def test_networks_of_timm_have_finite_and_invariant_logits(name):
+    torch.manual_seed(0)
+    model = invariant("resnet10t", frame="moment", turns=1, num_classes=2).eval()
+    with torch.no_grad():
+        logits = model(UNUSUAL[name])
+        assert logits.isfinite().all() or name == "huge values"  # beyond float32 in any network
+        for quarters in (1, 2, 3):
+            assert torch.equal(model(turn(UNUSUAL[name], quarters)).nan_to_num(), logits.nan_to_num())

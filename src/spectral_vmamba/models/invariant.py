@@ -6,6 +6,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from spectral_vmamba.models.framing import Posed, enter_frame
+from spectral_vmamba.models.input_checks import check_finite
 from spectral_vmamba.models.network_config import NetworkConfig
 from spectral_vmamba.ops.frames import Frame, TurnPool, pool_over_turns
 
@@ -59,7 +60,9 @@ class InvariantModel(nn.Module):
         return [self._turn_back(each, posed) for each in outputs]
 
     def enter_frame(self, images: Float[Tensor, "b c H W"]) -> Posed:
-        """Return the images in the frame of the network."""
+        """Return the images in the frame of the network. ValueError for NaN and infinite pixels, which have none."""
+        if self.config.frame != "none":
+            check_finite(images)
         return enter_frame(images, self.config.frame)
 
     @property

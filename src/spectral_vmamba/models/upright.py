@@ -1,6 +1,7 @@
 """The frame "upright": the rotation that a score, learned from upright training images, prefers."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 import torch.nn.functional as F
@@ -47,7 +48,8 @@ class UprightScore(nn.Module):
         if not compiling and not self.weight.is_meta and not self.is_fitted:
             raise ValueError("the frame upright has not been learned yet: train the network, or load a checkpoint")
         groups = [images] if compiling or images.device.type != "cpu" else images.split(1)
-        return torch.cat([self._scores(group, stem) for group in groups])
+        with _full_precision(images.device.type):  # the same rotation with and without mixed precision
+            return torch.cat([self._scores(group, stem) for group in groups])
 
     def _scores(self, images: Tensor, stem: Stem) -> Tensor:
         first = torch.full((images.shape[0],), _FIRST_DEGREES, device=images.device)
@@ -93,6 +95,11 @@ def best_rotations(scores: Float[Tensor, "b k"], first_degrees: float) -> Float[
     # Not a product of matrices, which mixed precision would round.
     best = (scores.to(dtype)[:, None] * kernel.sum(0)).sum(2).argmax(1)
     return _directions(degrees + first_degrees)[best]
+
+
+def _full_precision(device_type: str) -> AbstractContextManager:
+    available = torch.amp.is_autocast_available(device_type)  # not for meta tensors
+    return torch.autocast(device_type, enabled=False) if available else nullcontext()
 
 
 def _directions(degrees: Float[Tensor, "n"]) -> Float[Tensor, "n 2"]:

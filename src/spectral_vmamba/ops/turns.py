@@ -3,8 +3,10 @@
 `quarters` counts counterclockwise quarter turns, as in `torch.rot90`. Angles are counterclockwise, in degrees.
 """
 
+from functools import lru_cache
 from typing import Literal, NamedTuple, get_args
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Shaped
@@ -14,6 +16,8 @@ from torch import Tensor
 # all, because only the inscribed disk is shown at every angle.
 Fill = Literal["black", "reflect", "disk"]
 FILLS: tuple[Fill, ...] = get_args(Fill)
+
+_LARGEST_TABLE = 2**16  # pixels
 
 
 class Rotation(NamedTuple):
@@ -69,6 +73,13 @@ def rotate_each(
 
     Returns the same canvas, or its center square of `side` pixels.
     """
+    return sample(maps, rotated_positions(maps, directions, side), outside, interpolation)
+
+
+def rotated_positions(
+    maps: Float[Tensor, "b c h w"], directions: Float[Tensor, "b 2"], side: int | None = None
+) -> Float[Tensor, "b h2 w2 2"]:
+    """Where the pixels of rotated maps come from, for `sample`."""
     # In float32 at least: half precision cannot tell the coordinates of neighboring pixels apart.
     dtype = torch.promote_types(maps.dtype, torch.float32)
     height, width = maps.shape[-2:]
@@ -78,9 +89,19 @@ def rotate_each(
     canvas = (height, width) if side is None else (side, side)
     y, x = (torch.arange(1 - length, length, 2, dtype=dtype, device=maps.device) for length in canvas)
     y = y[:, None]
-    sources = torch.stack([(cos * x - sin * y) / width, (sin * x + cos * y) / height], dim=-1)
-    rotated = F.grid_sample(maps.to(dtype), sources, mode=interpolation, padding_mode=outside, align_corners=False)
-    return rotated.to(maps.dtype)
+    return torch.stack([(cos * x - sin * y) / width, (sin * x + cos * y) / height], dim=-1)
+
+
+def sample(
+    maps: Float[Tensor, "b c h w"],
+    positions: Float[Tensor, "b h2 w2 2"],
+    outside: Literal["zeros", "reflection"] = "zeros",
+    interpolation: Literal["nearest", "bilinear", "bicubic"] = "bilinear",
+) -> Float[Tensor, "b c h2 w2"]:
+    """Interpolate maps at positions from −1 to 1, from edge to edge."""
+    values = maps.to(positions.dtype)
+    sampled = F.grid_sample(values, positions, mode=interpolation, padding_mode=outside, align_corners=False)
+    return sampled.to(maps.dtype)
 
 
 def rotate_pixels(pixels: Shaped[Tensor, "b c h w"], angle: float, fill: Fill) -> Float[Tensor, "b c h2 w2"]:
@@ -91,7 +112,21 @@ def rotate_pixels(pixels: Shaped[Tensor, "b c h w"], angle: float, fill: Fill) -
 
 def inscribed_disk(height: int, width: int, device: torch.device) -> Bool[Tensor, "h w"]:
     """Pixels whose center lies in the inscribed circle. Integer arithmetic, so quarter turns preserve it exactly."""
+    if has_pixel_table(height, width, device):
+        return torch.tensor(_disk_table(height, width), device=device)
     y, x = (torch.arange(side, device=device) * 2 - (side - 1) for side in (height, width))
+    return y[:, None] ** 2 + x**2 <= min(height, width) ** 2
+
+
+def has_pixel_table(height: int, width: int, device: torch.device) -> bool:
+    """Whether values that depend on the size alone are looked up. For small images this is faster than to compute them;
+    compilers cannot see the tables."""
+    return not torch.compiler.is_compiling() and device.type == "cpu" and height * width <= _LARGEST_TABLE
+
+
+@lru_cache(maxsize=32)
+def _disk_table(height: int, width: int) -> Bool[np.ndarray, "h w"]:
+    y, x = (np.arange(side) * 2 - (side - 1) for side in (height, width))
     return y[:, None] ** 2 + x**2 <= min(height, width) ** 2
 
 

@@ -6,15 +6,17 @@ weights are rounded to integers, whose sums are exact: the angle cannot depend o
 
 import math
 from dataclasses import replace
+from functools import lru_cache
 
+import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
-from spectral_vmamba.ops.frames.pose import Pose, select_turn
+from spectral_vmamba.ops.frames.pose import Pose
 from spectral_vmamba.ops.frames.quarter import quarter_frame
 from spectral_vmamba.ops.smoothing import gaussian_blur
-from spectral_vmamba.ops.turns import mask_outside_disk, rotate_each, turn
+from spectral_vmamba.ops.turns import has_pixel_table, mask_outside_disk, rotated_positions, sample
 
 # Brightness is counted in units of 2^-12, up to ±2^22, and weights in units of 2^-10, up to 1. The sum over 2^24 pixels
 # stays below 2^56, and is exact in 64 bits.
@@ -37,23 +39,19 @@ def rotate_further(
     images: Float[Tensor, "b c h w"], pose: Pose, rotation: Float[Tensor, "b 2"]
 ) -> tuple[Float[Tensor, "b c h w"], Pose]:
     """Rotate each image, which `pose` brought into the quarter frame, by cosine and sine; returns the pose of both."""
-    rotated = mask_outside_disk(rotate_sharply(images, rotation))
     if images.shape[-2] != images.shape[-1]:
-        return rotated, replace(pose, rotation=rotation)
-    # An image in its position, as preprocessing returns it, needs quarter turns only. It is not interpolated again.
-    quarters, near = _nearest_quarters(rotation)
-    exact = select_turn([turn(images, each) for each in range(4)], quarters)
-    remaining = torch.where(near[:, None], rotation.new_tensor([1.0, 0.0]), rotation)
-    pose = Pose(pose.common, (pose.own + quarters * near) % 4, 1, remaining)
-    return torch.where(near[:, None, None, None], exact, rotated), pose
-
-
-def _nearest_quarters(rotation: Float[Tensor, "b 2"]) -> tuple[Int[Tensor, "b"], Bool[Tensor, "b"]]:
-    """The number of quarter turns nearest to a rotation, and whether the rotation is nearly that."""
-    cos, sin = rotation.unbind(1)
-    even, odd = torch.where(cos >= 0, 0, 2), torch.where(sin >= 0, 1, 3)
-    near = torch.minimum(cos.abs(), sin.abs()) < _NEARLY_IN_POSITION
-    return torch.where(sin.abs() > cos.abs(), odd, even), near
+        return mask_outside_disk(rotate_sharply(images, rotation)), replace(pose, rotation=rotation)
+    # An image in its position, as preprocessing returns it, needs quarter turns only. It is not interpolated again: at
+    # these, the nearest pixel of every position is exactly there.
+    near = rotation.abs().amin(1, keepdim=True) < _NEARLY_IN_POSITION
+    direction = torch.where(near, rotation.round(), rotation)
+    positions = rotated_positions(images, direction)
+    exact, rotated = sample(images, positions, interpolation="nearest"), _sample_sharply(images, positions)
+    turned = mask_outside_disk(torch.where(near[..., None, None], exact, rotated))
+    cos, sin = direction.unbind(1)
+    quarters = (1 + sin * sin - sin - cos).long() * near.squeeze(1)  # 0 to 3, of whole cosines and sines
+    remaining = torch.where(near, rotation.new_tensor([1.0, 0.0]), rotation)
+    return turned, Pose(pose.common, (pose.own + quarters) % 4, 1, remaining)
 
 
 def moment_square(images: Float[Tensor, "b c h w"], blur: float) -> Float[Tensor, "b c s s"]:
@@ -70,15 +68,20 @@ def rotate_sharply(
     images: Float[Tensor, "b c h w"], rotation: Float[Tensor, "b 2"], side: int | None = None
 ) -> Float[Tensor, "b c h2 w2"]:
     """Rotate by bicubic interpolation, limited to the range of values that each channel of an image has."""
+    return _sample_sharply(images, rotated_positions(images, rotation, side))
+
+
+def _sample_sharply(
+    images: Float[Tensor, "b c h w"], positions: Float[Tensor, "b h2 w2 2"]
+) -> Float[Tensor, "b c h2 w2"]:
     lowest, highest = images.amin((-2, -1), keepdim=True), images.amax((-2, -1), keepdim=True)
-    return rotate_each(images, rotation, interpolation="bicubic", side=side).clamp(lowest, highest)
+    return sample(images, positions, interpolation="bicubic").clamp(lowest, highest)
 
 
 def _find_rotation(images: Float[Tensor, "b c h w"]) -> tuple[Float[Tensor, "b c h2 w2"], Pose, Float[Tensor, "b 2"]]:
     """The disk in the quarter frame, its pose, and the rotation that remains to the frame "moment"."""
     turned, pose = quarter_frame(mask_outside_disk(images))
-    right, up = brightness_direction(turned).unbind(1)
-    return turned, pose, torch.stack([up, right], dim=1)  # from the direction (right, up) to (0, 1)
+    return turned, pose, brightness_direction(turned).flip(1)  # from the direction (right, up) to (0, 1)
 
 
 def brightness_direction(images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b 2"]:
@@ -91,22 +94,33 @@ def brightness_direction(images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b 2
     gray = (gray * 2**_BRIGHTNESS_BITS).nan_to_num(0.0).clamp(-_LARGEST_BRIGHTNESS, _LARGEST_BRIGHTNESS)
     counted = gray.round().to(torch.int64)
     height, width = images.shape[-2:]
-    sums = [(counted * weight).sum((-2, -1)) for weight in _weights(height, width, images.device)]
-    centroid = torch.stack(sums, dim=1)
+    sums = (counted[:, None] * _weights(height, width, images.device)).sum((-2, -1))
+    centroid = sums.to(gray.dtype)
     # Only operations that are rounded the same way everywhere: no arc tangent, no cosine.
-    x, y = centroid.to(gray.dtype).unbind(1)
+    x, y = centroid.unbind(1)
     length = (x * x + y * y).sqrt()[:, None]
-    upward = torch.tensor([0.0, 1.0], dtype=gray.dtype, device=gray.device)
-    return torch.where(length > 0, centroid.to(gray.dtype) / length.clamp(min=1), upward)
+    return torch.where(length > 0, centroid / length.clamp(min=1), gray.new_tensor([0.0, 1.0]))
 
 
-def _weights(height: int, width: int, device: torch.device) -> tuple[Int[Tensor, "h w"], Int[Tensor, "h w"]]:
+def _weights(height: int, width: int, device: torch.device) -> Int[Tensor, "2 h w"]:
     """How much each pixel pulls to the right and up: its position times 1 − r², 0 outside the disk.
 
     Pixels opposite each other have opposite weights: a constant brightness has no direction.
     """
+    if has_pixel_table(height, width, device):
+        return torch.tensor(_weight_table(height, width), device=device)
     diameter = min(height, width)
     y, x = (torch.arange(side, device=device) * 2 - (side - 1) for side in (height, width))
     x, y = x[None, :] / diameter, -y[:, None] / diameter
     window = (1 - (x**2 + y**2)).clamp(min=0) * 2**_WEIGHT_BITS
-    return (x * window).round().to(torch.int64), (y * window).round().to(torch.int64)
+    return torch.stack([(x * window).round(), (y * window).round()]).to(torch.int64)
+
+
+@lru_cache(maxsize=32)
+def _weight_table(height: int, width: int) -> Int[np.ndarray, "2 h w"]:
+    """The same values, by the same operations in float32."""
+    diameter = np.float32(min(height, width))
+    y, x = ((np.arange(side) * 2 - (side - 1)).astype(np.float32) for side in (height, width))
+    x, y = x[None, :] / diameter, -y[:, None] / diameter
+    window = (1 - (x**2 + y**2)).clip(0) * np.float32(2**_WEIGHT_BITS)
+    return np.stack([(x * window).round(), (y * window).round()]).astype(np.int64)

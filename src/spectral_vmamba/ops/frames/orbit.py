@@ -34,10 +34,9 @@ def pool_over_turns(
     pool: TurnPool,
 ) -> Float[Tensor, "b f"]:
     """Pool the features of the turned copies of each image. Copies of one shape pass through `features` as a batch."""
-    copies: dict[torch.Size, list[Tensor]] = {}
-    for copy in turned_copies(images, turns):
-        copies.setdefault(copy.shape, []).append(copy)
-    groups = [features(torch.cat(group)).unflatten(0, (len(group), -1)) for group in copies.values()]
-    values = torch.cat(groups)
+    copies = turned_copies(images, turns)
+    upright, sideways = ([copy for copy in copies if (copy.shape == images.shape) == same] for same in (True, False))
+    groups = [group for group in (upright, sideways) if group]
+    values = torch.cat([features(torch.cat(group)).unflatten(0, (len(group), -1)) for group in groups])
     # Sums depend on the order of the copies in the last bits: they are added in the order of their values.
     return values.amax(0) if pool == "max" else values.sort(dim=0).values.mean(0)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
-from jaxtyping import Float, UInt8
+from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from spectral_vmamba.ops.frames.pose import Pose
@@ -30,14 +30,15 @@ def quarter_frame(images: Float[Tensor, "b c h w"]) -> tuple[Float[Tensor, "b c 
     common = int(height > width)
     step = 1 if height == width else 2
     landscape = turn(images, common) if common else images.contiguous()
-    best = landscape
-    own = torch.zeros(images.shape[0], dtype=torch.int64, device=images.device)
-    for quarters in range(step, 4, step):
-        challenger = turn(landscape, quarters)
-        wins = _lexicographically_greater(challenger, best)
-        best = torch.where(wins[:, None, None, None], challenger, best)
-        own = torch.where(wins, quarters, own)
-    return best, Pose(common, own, step)
+    if step == 2:
+        best, half = _larger(landscape, turn(landscape, 2))
+        return best, Pose(common, 2 * half, step)
+    # Two rounds: each of 0 and 1 quarters against its half turn, then the winners. If those are equal, all four are.
+    pairs = torch.cat([landscape, turn(landscape, 1)])
+    winners, half = _larger(pairs, turn(pairs, 2))
+    best, odd = _larger(*winners.unflatten(0, (2, -1)).unbind())
+    even_half, odd_half = half.unflatten(0, (2, -1)).unbind()
+    return best, Pose(common, torch.where(odd > 0, 1 + 2 * odd_half, 2 * even_half), step)
 
 
 def canonical_turn(pixels: UInt8[np.ndarray, "h w *c"]) -> tuple[UInt8[np.ndarray, "h2 w2 *c"], int]:
@@ -89,7 +90,11 @@ def _strip_of_turn(quarters: int, start: int, stop: int, height: int, width: int
     ][quarters]
 
 
-def _lexicographically_greater(a: Tensor, b: Tensor) -> Tensor:
-    a, b = a.flatten(1), b.flatten(1)
-    first_difference = (a != b).to(torch.uint8).argmax(dim=1, keepdim=True)
-    return (a.gather(1, first_difference) > b.gather(1, first_difference)).squeeze(1)
+def _larger(
+    first: Float[Tensor, "b c h w"], second: Float[Tensor, "b c h w"]
+) -> tuple[Float[Tensor, "b c h w"], Int[Tensor, "b"]]:
+    """The lexicographically larger of two images, and its number, 0 or 1; the first if they are equal."""
+    a, b = first.flatten(1), second.flatten(1)
+    place = (a != b).view(torch.uint8).argmax(1, keepdim=True)  # of the first difference
+    second_wins = b.gather(1, place) > a.gather(1, place)
+    return torch.where(second_wins[..., None, None], second, first), second_wins.squeeze(1).long()
