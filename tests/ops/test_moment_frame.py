@@ -139,13 +139,13 @@ def test_half_precision_has_nearly_the_same_direction(crops):
 
 
 def test_the_square_inside_the_disk(crops):
-    images = crops(4, 65)
+    images = crops(4, 47)  # too small for the blur of the frame
     square = moment_square(images, 1.0)
-    assert square.shape == (4, 3, 45, 45), "45 = ⌊65 / √2⌋"
+    assert square.shape == (4, 3, 33, 33), "33 = ⌊47 / √2⌋"
     for quarters in range(1, 4):
         assert torch.equal(moment_square(turn(images, quarters), 1.0), square)
     sharp = moment_square(images, 0.01)  # a Gaussian with no weight on other pixels
-    assert torch.equal(sharp, moment_frame(images)[0][..., 10:55, 10:55]), "the center of the posed image"
+    assert torch.equal(sharp, moment_frame(images)[0][..., 7:40, 7:40]), "the center of the posed image"
 
 
 @given(seed=st.integers(0, 2**16), side=st.integers(1, 40), quarters=st.integers(0, 3), degrees=st.floats(-1.49, 1.49))
@@ -197,3 +197,22 @@ def test_tiny_flat_and_symmetric_images_have_one_frame(seed, height, width, chan
     assert posed.isfinite().all()
     for quarters in (1, 2, 3):
         assert torch.equal(moment_frame(turn(image, quarters))[0], posed)
+
+
+def test_images_that_were_turned_before_are_nearly_as_sharp(crops):
+    """Interpolation blurs: without the blur of the frame, they have 72 % of the second differences (measured)."""
+    images = crops(24, 128)
+    posed = second_differences(moment_frame(images)[0])
+    for degrees in (15, 45):
+        ratios = second_differences(moment_frame(rotate(images, degrees))[0]) / posed
+        assert 0.83 < ratios.median() < 1
+    assert torch.equal(moment_frame(images[:1])[0], moment_frame(images)[0][:1]), "in any batch"
+
+
+def second_differences(images):
+    """Mean absolute values of each image, well inside the disk."""
+    center, (up, down, left, right) = (
+        images[..., 1:-1, 1:-1],
+        (images[..., :-2, 1:-1], images[..., 2:, 1:-1], images[..., 1:-1, :-2], images[..., 1:-1, 2:]),
+    )
+    return (4 * center - up - down - left - right)[..., 24:-24, 24:-24].abs().mean((1, 2, 3))

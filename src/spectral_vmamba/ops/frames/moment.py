@@ -23,6 +23,9 @@ from spectral_vmamba.ops.turns import has_pixel_table, mask_outside_disk, rotate
 _BRIGHTNESS_BITS, _LARGEST_BRIGHTNESS = 12, 2**22
 _WEIGHT_BITS = 10
 _NEARLY_IN_POSITION = math.sin(math.radians(1.5))
+# Every image is blurred by a Gaussian of this many pixels, less below 128 pixels per side. Interpolation blurs an image
+# that was turned before; after this blur, the difference is small (docs/pose.md).
+_BLUR, _BLUR_SIDE, _LEAST_BLUR = 0.8, 128, 0.3
 
 
 def moment_frame(images: Float[Tensor, "b c h w"]) -> tuple[Float[Tensor, "b c h2 w2"], Pose]:
@@ -38,7 +41,11 @@ def moment_frame(images: Float[Tensor, "b c h w"]) -> tuple[Float[Tensor, "b c h
 def rotate_further(
     images: Float[Tensor, "b c h w"], pose: Pose, rotation: Float[Tensor, "b 2"]
 ) -> tuple[Float[Tensor, "b c h w"], Pose]:
-    """Rotate each image, which `pose` brought into the quarter frame, by cosine and sine; returns the pose of both."""
+    """Rotate each image, which `pose` brought into the quarter frame, by cosine and sine; returns the pose of both.
+
+    The image is blurred slightly: an image that was turned before looks the same then.
+    """
+    images = _blur(images)
     if images.shape[-2] != images.shape[-1]:
         return mask_outside_disk(rotate_sharply(images, rotation)), replace(pose, rotation=rotation)
     # An image in its position, as preprocessing returns it, needs quarter turns only. It is not interpolated again: at
@@ -69,6 +76,11 @@ def rotate_sharply(
 ) -> Float[Tensor, "b c h2 w2"]:
     """Rotate by bicubic interpolation, limited to the range of values that each channel of an image has."""
     return _sample_sharply(images, rotated_positions(images, rotation, side))
+
+
+def _blur(images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b c h w"]:
+    sigma = _BLUR * min(1, min(images.shape[-2:]) / _BLUR_SIDE)
+    return images if sigma < _LEAST_BLUR else gaussian_blur(images, sigma)
 
 
 def _sample_sharply(
