@@ -1,8 +1,12 @@
 """The benchmark of the frame's own error."""
 
-import torch
+from io import BytesIO
 
-from benchmarks.frame_errors import main, measure
+import numpy as np
+import torch
+from PIL import Image
+
+from benchmarks.frame_errors import main, measure, read_pixels
 
 
 def test_turns_move_the_frame_less_than_shifts(crops):
@@ -24,3 +28,16 @@ def test_the_table_has_a_column_for_each_source(capsys):
     out = capsys.readouterr().out
     assert "| change | digits |" in out
     assert "| zoom by 5 % |" in out
+
+
+def test_packs_without_labels_are_read_at_their_own_size(tmp_path):
+    stream = BytesIO()
+    pixels = np.random.default_rng(0).integers(0, 256, (12, 20, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(stream, "PNG")
+    content = np.frombuffer(stream.getvalue(), np.uint8)
+    arrays = {"data": np.concatenate([content, content]), "offset": np.array([0, 1, 2]) * len(content)}
+    np.savez(tmp_path / "pack.npz", **arrays, mask_data=content, classes=np.array(["sky"]))
+    images = read_pixels(str(tmp_path / "pack.npz"), 5, 0)
+    assert images.shape == (2, 3, 12, 20)
+    assert np.array_equal(images[1].permute(1, 2, 0).numpy(), pixels)
+    assert read_pixels(str(tmp_path / "pack.npz"), 1, 8).shape == (1, 3, 8, 8)

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from spectral_vmamba.ops.frames.pose import Pose
@@ -52,9 +52,7 @@ def rotate_further(
     # these, the nearest pixel of every position is exactly there.
     near = rotation.abs().amin(1, keepdim=True) < _NEARLY_IN_POSITION
     direction = torch.where(near, rotation.round(), rotation)
-    positions = rotated_positions(images, direction)
-    exact, rotated = sample(images, positions, interpolation="nearest"), _sample_sharply(images, positions)
-    turned = mask_outside_disk(torch.where(near[..., None, None], exact, rotated))
+    turned = mask_outside_disk(_sample_either(images, rotated_positions(images, direction), near.squeeze(1)))
     cos, sin = direction.unbind(1)
     quarters = (1 + sin * sin - sin - cos).long() * near.squeeze(1)  # 0 to 3, of whole cosines and sines
     remaining = torch.where(near, rotation.new_tensor([1.0, 0.0]), rotation)
@@ -81,6 +79,19 @@ def rotate_sharply(
 def _blur(images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b c h w"]:
     sigma = _BLUR * min(1, min(images.shape[-2:]) / _BLUR_SIDE)
     return images if sigma < _LEAST_BLUR else gaussian_blur(images, sigma)
+
+
+def _sample_either(
+    images: Float[Tensor, "b c h w"], positions: Float[Tensor, "b h w 2"], nearest: Bool[Tensor, "b"]
+) -> Float[Tensor, "b c h w"]:
+    """Sample some images at the nearest pixels and the others sharply."""
+    if torch.compiler.is_compiling() or images.device.type != "cpu":  # both for all: shapes do not depend on values
+        exact, rotated = sample(images, positions, interpolation="nearest"), _sample_sharply(images, positions)
+        return torch.where(nearest[:, None, None, None], exact, rotated)
+    sampled, others = torch.empty_like(images), ~nearest
+    sampled[nearest] = sample(images[nearest], positions[nearest], interpolation="nearest")
+    sampled[others] = _sample_sharply(images[others], positions[others])
+    return sampled
 
 
 def _sample_sharply(
