@@ -42,22 +42,26 @@ _JPEG_QUALITY = 90
 
 @dataclass(frozen=True)
 class Row:
-    """A frame, a number of turns, and how the training images are rotated, in degrees to each side."""
+    """A frame, a number of turns, how the training images are rotated, in degrees to each side, and the weight of the
+    loss that ties two views."""
 
     frame: str
     turns: int
     rotation: float
     views: int = 4  # of a cached stem
+    consistency: float = 0.0
 
     @property
     def name(self) -> str:
-        return f"{self.frame}, {self.turns}{f', rotated by {self.rotation:g}°' if self.rotation else ''}"
+        rotated = f", rotated by {self.rotation:g}°" if self.rotation else ""
+        return f"{self.frame}, {self.turns}{rotated}{', two views tied' if self.consistency else ''}"
 
 
 ROWS = [
     Row("quarter", 4, 0.0, views=1),
     Row("moment", 4, 0.0, views=1),
     Row("moment", 4, 180.0),
+    Row("moment", 4, 180.0, consistency=1.0),
     Row("moment", 1, 180.0),
     Row("quarter", 4, 45.0),
     Row("none", 1, 180.0),  # the usual way
@@ -93,6 +97,7 @@ def make_config(options: argparse.Namespace, row: Row, seed: int) -> TrainConfig
         turns=row.turns,
         output=str(Path(options.output) / "runs" / f"{row.name.replace(', ', '-').replace(' ', '_')}-{seed}"),
         seed=seed,
+        consistency=row.consistency,
         workers=options.workers,
         **json.loads(options.settings),
     )

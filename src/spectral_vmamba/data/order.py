@@ -1,6 +1,6 @@
 """Which images each training step sees: a function of (seed, epoch), so that a run can start at any step."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,3 +46,9 @@ class TrainingOrder:
             start = step % self.steps_per_epoch * self.batch_size
             for part in np.array_split(shuffled[start : start + self.batch_size], accumulate):
                 yield [ViewIndex(epoch, int(i)) for i in np.array_split(part, world_size)[rank]]
+
+
+def with_second_views(micro_batches: Iterable[list[ViewIndex]], offset: int) -> Iterator[list[ViewIndex]]:
+    """Append to each micro-batch another view of each of its images, that of the epoch `offset` later."""
+    for keys in micro_batches:
+        yield [*keys, *(ViewIndex(key.epoch + offset, key.image) for key in keys)]

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from spectral_vmamba._version import __version__
 from spectral_vmamba.data.loader import Batch
-from spectral_vmamba.data.order import TrainingOrder
+from spectral_vmamba.data.order import TrainingOrder, with_second_views
 from spectral_vmamba.data.seeding import preserve_generators
 from spectral_vmamba.inference.checkpoint import Checkpoint, CheckpointHeader, save_checkpoint
 from spectral_vmamba.inference.logits import compute_logits
@@ -148,9 +148,11 @@ class _TrainingRun:
 
     def _batches(self) -> Iterator[Batch]:
         span = (self.state.step, self.steps)
-        return self.setup.feed.train_batches(
-            self.order.micro_batches(*span, self.config.accumulate, self.rank, self.world_size)
-        )
+        micro_batches = self.order.micro_batches(*span, self.config.accumulate, self.rank, self.world_size)
+        if self.config.consistency:
+            # Half of the views away, or, where every epoch shows new views, those after the last epoch.
+            micro_batches = with_second_views(micro_batches, self.config.view_count // 2 or self.epochs)
+        return self.setup.feed.train_batches(micro_batches)
 
     def _next_micro_batches(self, batches: Iterator[Batch], throughput: Throughput) -> list[Batch]:
         with throughput.waiting():

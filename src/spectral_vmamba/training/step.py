@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from timm.data.mixup import Mixup
 from timm.loss.cross_entropy import LabelSmoothingCrossEntropy, SoftTargetCrossEntropy
 from torch import Tensor
@@ -17,6 +18,16 @@ from spectral_vmamba.training.train_config import TrainConfig
 
 class TrainingError(ArithmeticError):
     """The loss or the gradient is not finite."""
+
+
+def disagreement(logits: Float[Tensor, "b classes"]) -> Float[Tensor, ""]:
+    """The symmetric Kullback-Leibler divergence between the predictions for two views, mean over images.
+
+    The second half of the batch has the second view of the images of the first half.
+    """
+    first, second = logits.log_softmax(1).chunk(2)
+    # KL(p, q) + KL(q, p) = Σ (p − q) (log p − log q)
+    return ((first.exp() - second.exp()) * (first - second)).sum(1).mean() / 2
 
 
 class TrainingStep:
@@ -57,8 +68,9 @@ class TrainingStep:
             even = len(batch) // 2 * 2  # mixup pairs the batch with itself in reverse
             inputs, labels = self.mixup(inputs[:even], labels[:even])
         with self.accelerator.autocast():
-            logits = self.setup.forward(inputs)
-        return self.criterion(logits.float(), labels)
+            logits = self.setup.forward(inputs).float()
+        loss = self.criterion(logits, labels)
+        return loss + self.config.consistency * disagreement(logits) if self.config.consistency else loss
 
     def _update(self, step: int, batch: Batch) -> None:
         limit = self.config.optimizer.clip or math.inf

@@ -1,5 +1,6 @@
 """All settings of a training run. The defaults are the paper's recipe."""
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -76,6 +77,9 @@ class TrainConfig:
     """data loading processes; defaults to one per core, at most 8"""
     views: int = 0
     """number of augmented views per image, used in turn; 0 draws a new view every epoch (8 with a cache)"""
+    consistency: float = 0.0
+    """weight of a loss that ties the predictions for two views of each image; every step then shows both views, which
+    doubles its work; 0 to disable"""
     cache: bool = False
     """cache frozen-stem features and train on them: computed once, then training is many times faster"""
     cache_folder: str | None = None
@@ -131,6 +135,15 @@ class TrainConfig:
             raise ValueError(f"expected 0 ≤ test_fraction < 1, got {self.test_fraction}")
         if self.views < 0:
             raise ValueError(f"expected a number of views, or 0 for a new view every epoch, got {self.views}")
+        if not 0 <= self.consistency < math.inf:
+            raise ValueError(f"expected a consistency of at least 0, got {self.consistency}")
+        if self.consistency and self.view_count == 1:
+            raise ValueError("consistency needs two different views of each image; set --views 2 or more")
+        if self.consistency and (self.augment.mixup or self.augment.cutmix):
+            raise ValueError(
+                "consistency compares two views of the same image, which mixup and cutmix would mix with others; set "
+                "--augment.mixup 0 --augment.cutmix 0"
+            )
         mixing = [name for name in ("erasing", "mixup", "cutmix") if getattr(self.augment, name)]
         if self.cache and mixing:
             options = " ".join(f"--augment.{name} 0" for name in mixing)
