@@ -61,13 +61,14 @@ def rotate(
 def rotate_each(
     maps: Float[Tensor, "b c h w"],
     directions: Float[Tensor, "b 2"],
-    outside: Literal["zeros", "reflection"] = "zeros",
+    outside: Literal["zeros", "reflection", "disk"] = "zeros",
     interpolation: Literal["bilinear", "bicubic"] = "bilinear",
     side: int | None = None,
 ) -> Float[Tensor, "b c h2 w2"]:
     """Rotate each image about the center by its own angle, given by cosine and sine.
 
-    Returns the same canvas, or its center square of `side` pixels.
+    Returns the same canvas, or its center square of `side` pixels. With `outside="disk"`, everything beyond the
+    inscribed disk is the disk reflected at its edge.
     """
     # In float32 at least: half precision cannot tell the coordinates of neighboring pixels apart.
     dtype = torch.promote_types(maps.dtype, torch.float32)
@@ -78,9 +79,22 @@ def rotate_each(
     canvas = (height, width) if side is None else (side, side)
     y, x = (torch.arange(1 - length, length, 2, dtype=dtype, device=maps.device) for length in canvas)
     y = y[:, None]
-    sources = torch.stack([(cos * x - sin * y) / width, (sin * x + cos * y) / height], dim=-1)
-    rotated = F.grid_sample(maps.to(dtype), sources, mode=interpolation, padding_mode=outside, align_corners=False)
+    x, y = cos * x - sin * y, sin * x + cos * y
+    if outside == "disk":
+        x, y = _reflect_into_disk(x, y, min(height, width) - 1)
+    sources = torch.stack([x / width, y / height], dim=-1)
+    padding = "zeros" if outside == "disk" else outside
+    rotated = F.grid_sample(maps.to(dtype), sources, mode=interpolation, padding_mode=padding, align_corners=False)
     return rotated.to(maps.dtype)
+
+
+def _reflect_into_disk(
+    x: Float[Tensor, "b h w"], y: Float[Tensor, "b h w"], radius: int
+) -> tuple[Float[Tensor, "b h w"], Float[Tensor, "b h w"]]:
+    """Reflect points outside a disk at its edge, towards the center. They must be within twice its radius."""
+    distance = (x * x + y * y).sqrt()
+    scale = torch.where(distance > radius, (2 * radius - distance) / distance.clamp(min=1), 1.0)
+    return x * scale, y * scale
 
 
 def rotate_pixels(pixels: Shaped[Tensor, "b c h w"], angle: float, fill: Fill) -> Float[Tensor, "b c h2 w2"]:

@@ -6,6 +6,7 @@ weights are rounded to integers, whose sums are exact: the angle cannot depend o
 
 import math
 from dataclasses import replace
+from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from spectral_vmamba.ops.frames.pose import Pose, select_turn
 from spectral_vmamba.ops.frames.quarter import quarter_frame
-from spectral_vmamba.ops.smoothing import gaussian_blur
+from spectral_vmamba.ops.smoothing import blur_disk
 from spectral_vmamba.ops.turns import mask_outside_disk, rotate_each, turn
 
 # Brightness is counted in units of 2^-12, up to ±2^22, and weights in units of 2^-10, up to 1. The sum over 2^24 pixels
@@ -56,22 +57,37 @@ def _nearest_quarters(rotation: Float[Tensor, "b 2"]) -> tuple[Int[Tensor, "b"],
     return torch.where(sin.abs() > cos.abs(), odd, even), near
 
 
-def moment_square(images: Float[Tensor, "b c h w"], blur: float) -> Float[Tensor, "b c s s"]:
-    """The square inside the disk of each image in the frame "moment": it has no corners to fill.
+def moment_orbit(
+    images: Float[Tensor, "b c h w"], side: int, turns: int, blur: float
+) -> Float[Tensor, "k b c s s"]:
+    """The center square, of `side` pixels, of each image turned in steps of 360° / `turns` from the frame "moment".
 
-    The image is blurred first, by a Gaussian of `blur` pixels, and interpolated once. All quarter turns of an image
-    give the same bits.
+    The image is blurred first, by a Gaussian of `blur` pixels, and interpolated once. Where the square reaches beyond
+    the disk, it shows the disk reflected at its edge. All quarter turns of an image give the same bits.
     """
+    if turns < 4 or turns % 4:
+        raise ValueError(f"expected a multiple of 4 turns, got {turns}")
     turned, _, rotation = _find_rotation(images)
-    return rotate_sharply(gaussian_blur(turned, blur), rotation, side=int(min(images.shape[-2:]) / 2**0.5))
+    blurred = blur_disk(turned, blur)
+    steps = [2 * math.pi * i / turns for i in range(turns // 4)]
+    between = [rotate_sharply(blurred, _add_angle(rotation, step), "disk", side) for step in steps]
+    return torch.stack([turn(copy, quarters) for quarters in range(4) for copy in between])
+
+
+def _add_angle(rotation: Float[Tensor, "b 2"], radians: float) -> Float[Tensor, "b 2"]:
+    (cos, sin), c, s = rotation.unbind(1), math.cos(radians), math.sin(radians)
+    return torch.stack([c * cos - s * sin, s * cos + c * sin], dim=1)
 
 
 def rotate_sharply(
-    images: Float[Tensor, "b c h w"], rotation: Float[Tensor, "b 2"], side: int | None = None
+    images: Float[Tensor, "b c h w"],
+    rotation: Float[Tensor, "b 2"],
+    outside: Literal["zeros", "disk"] = "zeros",
+    side: int | None = None,
 ) -> Float[Tensor, "b c h2 w2"]:
     """Rotate by bicubic interpolation, limited to the range of values that each channel of an image has."""
     lowest, highest = images.amin((-2, -1), keepdim=True), images.amax((-2, -1), keepdim=True)
-    return rotate_each(images, rotation, interpolation="bicubic", side=side).clamp(lowest, highest)
+    return rotate_each(images, rotation, outside, "bicubic", side).clamp(lowest, highest)
 
 
 def _find_rotation(images: Float[Tensor, "b c h w"]) -> tuple[Float[Tensor, "b c h2 w2"], Pose, Float[Tensor, "b 2"]]:
