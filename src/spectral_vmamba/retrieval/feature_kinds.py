@@ -17,7 +17,7 @@ from spectral_vmamba.ops.grid import Grid
 
 FeatureKind = Literal["whole", "stem", "trained"]
 
-# The vectors of the whole network, chosen in docs/embedding.md. A change changes their description, which stores record.
+# The vectors of the whole network; measured in docs/embedding.md. Stores record these numbers in the description.
 _TURNS = 12
 _SIDE = 0.8  # of the square that the network sees, relative to the diameter of the disk
 _BLUR = 0.9  # pixels; rotating a file by interpolation blurs it: if every image is blurred, the difference is small

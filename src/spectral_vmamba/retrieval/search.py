@@ -57,8 +57,10 @@ class Index:
 
 
 def open_index(embeddings: str | Path, device: str = "auto") -> Index:
-    """Open an output folder of `embed`. Raises ValueError if it is unfinished, or if its vectors are of other weights or
-    another version."""
+    """Open an output folder of `embed`.
+
+    Raises ValueError if it is unfinished, or if its vectors are of other weights or of another version.
+    """
     folder = Path(embeddings)
     metadata = read_metadata(folder)
     if not metadata.finished:

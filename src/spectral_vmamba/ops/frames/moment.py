@@ -57,9 +57,7 @@ def _nearest_quarters(rotation: Float[Tensor, "b 2"]) -> tuple[Int[Tensor, "b"],
     return torch.where(sin.abs() > cos.abs(), odd, even), near
 
 
-def moment_orbit(
-    images: Float[Tensor, "b c h w"], side: int, turns: int, blur: float
-) -> Float[Tensor, "k b c s s"]:
+def moment_orbit(images: Float[Tensor, "b c h w"], side: int, turns: int, blur: float) -> Float[Tensor, "k b c s s"]:
     """The center square, of `side` pixels, of each image turned in steps of 360° / `turns` from the frame "moment".
 
     The image is blurred first, by a Gaussian of `blur` pixels, and interpolated once. Where the square reaches beyond
