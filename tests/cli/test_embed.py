@@ -26,7 +26,7 @@ def test_unreadable_images_are_listed_and_the_exit_code_is_1(photo_folders, tmp_
     assert "images/s" in captured.out
     assert "bad.png cannot be read as an image" in captured.err
     assert f"2 images could not be read; see {tmp_path / 'out' / 'unreadable.txt'}" in captured.err
-    assert np.load(tmp_path / "out" / "vectors.npy").shape == (4, 1280)
+    assert np.load(tmp_path / "out" / "vectors.npy").shape == (4, 1392)
     assert len((tmp_path / "out" / "unreadable.txt").read_text().splitlines()) == 2
 
 

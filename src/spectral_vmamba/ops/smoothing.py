@@ -22,6 +22,7 @@ def gaussian_blur(images: Float[Tensor, "b c h w"], sigma: float) -> Float[Tenso
 
 def blur_disk(images: Float[Tensor, "b c h w"], sigma: float) -> Float[Tensor, "b c h w"]:
     """Convolve the inscribed disk with a Gaussian; pixels outside the disk have no weight."""
-    disk = inscribed_disk(*images.shape[-2:], images.device).to(images.dtype)
+    height, width = images.shape[-2:]
+    disk = inscribed_disk(height, width, images.device).to(images.dtype)
     weights = gaussian_blur(disk[None, None], sigma)
     return gaussian_blur(mask_outside_disk(images), sigma) / weights.clamp(min=1e-3)
