@@ -194,7 +194,7 @@ def main(arguments: Sequence[str] | None = None) -> list[Result]:
     options = parser.parse_args(arguments)
     console, path = Console(), Path(options.output) / "results.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    arguments = dict(vars(options))
+    named = dict(vars(options))
     if options.train_images or options.test_images:
         subset = write_subset(path.parent, options.data, options.val_data, options.train_images, options.test_images)
         options.data, options.val_data = str(subset), None
@@ -204,7 +204,7 @@ def main(arguments: Sequence[str] | None = None) -> list[Result]:
         for seed in (seed for seed in options.seeds if (row.name, seed) not in finished):
             console.rule(f"{row.name}, seed {seed}")
             results.append(run_row(options, row, seed, console))
-            report: dict[str, Any] = {"arguments": arguments, "machine": asdict(measure_environment())}
+            report: dict[str, Any] = {"arguments": named, "machine": asdict(measure_environment())}
             path.write_text(json.dumps({**report, "results": [asdict(each) for each in results]}, indent=1))
             path.with_name("results.md").write_text(format_markdown(results))
             console.print(format_markdown(results[-1:]), highlight=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""Measure image search: the features of a whole pretrained network, posed or plain, and those of its stem.
+"""Measure image search: the features of a whole pretrained network, over turns or plain, and those of its stem.
 
     OMP_NUM_THREADS=1 python benchmarks/retrieval.py aid_128.npz imagenette_128.npz cifar10_test.npz
 

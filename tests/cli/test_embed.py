@@ -10,7 +10,7 @@ from spectral_vmamba.cli import main
 def test_a_finished_folder_is_not_computed_again(photo_folders, embeddings, capsys):
     arguments = ["embed", str(photo_folders), "-o", str(embeddings), "--image-size", "64"]
     assert main([*arguments, "--shard-size", "3"]) == 0
-    assert f"8 images, vectors of length 1280, already complete, in {embeddings}" in capsys.readouterr().out
+    assert f"8 images, vectors of length 1392, already complete, in {embeddings}" in capsys.readouterr().out
     assert main(arguments) == 1
     assert "shard_size 3 (now 4096)" in capsys.readouterr().err
 
@@ -22,11 +22,11 @@ def test_unreadable_images_are_listed_and_the_exit_code_is_1(photo_folders, tmp_
     options = ["--format", "npy", "--image-size", "64"]
     assert main(["embed", "-", "-o", str(tmp_path / "out"), *options]) == 1
     captured = capsys.readouterr()
-    assert "4 images, vectors of length 1280" in captured.out
+    assert "4 images, vectors of length 1392" in captured.out
     assert "images/s" in captured.out
     assert "bad.png cannot be read as an image" in captured.err
     assert f"2 images could not be read; see {tmp_path / 'out' / 'unreadable.txt'}" in captured.err
-    assert np.load(tmp_path / "out" / "vectors.npy").shape == (4, 1280)
+    assert np.load(tmp_path / "out" / "vectors.npy").shape == (4, 1392)
     assert len((tmp_path / "out" / "unreadable.txt").read_text().splitlines()) == 2
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spectral_vmamba.ops import turns
-from spectral_vmamba.ops.frames import Pose, brightness_direction, moment_frame, moment_square, rotate_further
+from spectral_vmamba.ops.frames import Pose, brightness_direction, moment_frame, moment_orbit, rotate_further
 from spectral_vmamba.ops.frames.moment import _weights
 from spectral_vmamba.ops.turns import inscribed_disk, mask_outside_disk, rotate, turn
 from tests.support.rotation import angle_between
@@ -138,14 +138,30 @@ def test_half_precision_has_nearly_the_same_direction(crops):
     assert moment_frame(images.half())[0].dtype == torch.float16
 
 
-def test_the_square_inside_the_disk(crops):
-    images = crops(4, 47)  # too small for the blur of the frame
-    square = moment_square(images, 1.0)
-    assert square.shape == (4, 3, 33, 33), "33 = ⌊47 / √2⌋"
+def test_the_orbit_is_the_same_for_all_quarter_turns_and_starts_in_the_frame(crops):
+    images = crops(4, 65)
+    orbit = moment_orbit(images, 52, 12, 1.0)
+    assert orbit.shape == (12, 4, 3, 52, 52)
     for quarters in range(1, 4):
-        assert torch.equal(moment_square(turn(images, quarters), 1.0), square)
-    sharp = moment_square(images, 0.01)  # a Gaussian with no weight on other pixels
-    assert torch.equal(sharp, moment_frame(images)[0][..., 7:40, 7:40]), "the center of the posed image"
+        assert torch.equal(moment_orbit(turn(images, quarters), 52, 12, 1.0), orbit)
+    assert torch.equal(orbit[3:], turn(orbit, 1)[:9]), "three copies further is a quarter turn"
+    images = crops(4, 47)  # too small for the blur of the frame
+    sharp = moment_orbit(images, 33, 4, 0.01)[0]  # a Gaussian with no weight on other pixels, and inside the disk
+    # The values outside the disk, 0, are blurred to 0 as well, and limit those of the image in the same way.
+    torch.testing.assert_close(sharp, moment_frame(images)[0][..., 7:40, 7:40])
+
+
+def test_copies_of_the_orbit_are_steps_of_a_twelfth_turn(crops):
+    orbit = moment_orbit(crops(4, 65), 65, 12, 2.0)
+    for step in (1, 2):
+        again = mask_outside_disk(rotate(orbit[0], 30 * step))
+        assert (again - mask_outside_disk(orbit[step])).abs().mean() < 0.02
+        assert (again - mask_outside_disk(orbit[step - 1])).abs().mean() > 0.05
+
+
+def test_an_orbit_has_a_multiple_of_four_turns(crops):
+    with pytest.raises(ValueError, match="expected a multiple of 4 turns, got 6"):
+        moment_orbit(crops(1, 32), 24, 6, 1.0)
 
 
 @given(seed=st.integers(0, 2**16), side=st.integers(1, 40), quarters=st.integers(0, 3), degrees=st.floats(-1.49, 1.49))

@@ -3,7 +3,17 @@
 import pytest
 import torch
 
-from spectral_vmamba.ops.turns import FILLS, Rotation, inscribed_disk, mask_outside_disk, rotate, rotate_pixels, turn
+from spectral_vmamba.ops.turns import (
+    FILLS,
+    Rotation,
+    inscribed_disk,
+    mask_outside_disk,
+    rotate,
+    rotate_pixels,
+    rotated_positions,
+    sample,
+    turn,
+)
 
 CPU = torch.device("cpu")
 
@@ -90,3 +100,17 @@ def test_the_simplest_rotation_has_the_same_pixels(disk_only):
     distinct = {rotation.simplify(disk_only) for rotation in views}
     assert len(distinct) == (4 if disk_only else 7)
     assert len({views[rotation].numpy().tobytes() for rotation in distinct}) == len(distinct)
+
+
+def test_beyond_the_disk_its_reflection_is_shown():
+    size = 41
+    steps = torch.arange(size) - size // 2
+    radius = (steps[:, None] ** 2 + steps**2).sqrt()
+    image = mask_outside_disk(radius.expand(1, 1, size, size))
+    rotated = sample(image, rotated_positions(image, torch.tensor([[0.6, 0.8]]), 33, reflect=True))[0, 0]
+    center = radius[4:-4, 4:-4]
+    edge = (size - 1) / 2  # the distance of the outermost pixels from the center
+    expected = torch.where(center > edge, 2 * edge - center, center)
+    smooth = (center > 1) & ((center - edge).abs() > 1)  # elsewhere the distance has a kink
+    assert (rotated - expected)[smooth].abs().max() < 0.1  # measured: 0.054
+    assert expected[0, 0] < edge < center[0, 0], "a corner of the square is outside the disk"

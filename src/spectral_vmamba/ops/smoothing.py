@@ -6,6 +6,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
+from spectral_vmamba.ops.turns import inscribed_disk, mask_outside_disk
+
 
 def gaussian_blur(images: Float[Tensor, "b c h w"], sigma: float) -> Float[Tensor, "b c h w"]:
     """Convolve with a Gaussian of `sigma` pixels, cut off at 3 sigma; zeros beyond the canvas.
@@ -24,3 +26,11 @@ def gaussian_blur(images: Float[Tensor, "b c h w"], sigma: float) -> Float[Tenso
             blurred = blurred + pair * (weight / total)
         images = blurred
     return images
+
+
+def blur_disk(images: Float[Tensor, "b c h w"], sigma: float) -> Float[Tensor, "b c h w"]:
+    """Convolve the inscribed disk with a Gaussian; pixels outside the disk have no weight."""
+    height, width = images.shape[-2:]
+    disk = inscribed_disk(height, width, images.device).to(images.dtype)
+    weights = gaussian_blur(disk[None, None], sigma)
+    return gaussian_blur(mask_outside_disk(images), sigma) / weights.clamp(min=1e-3)

@@ -67,19 +67,16 @@ def rotate_each(
     directions: Float[Tensor, "b 2"],
     outside: Literal["zeros", "reflection"] = "zeros",
     interpolation: Literal["bilinear", "bicubic"] = "bilinear",
-    side: int | None = None,
-) -> Float[Tensor, "b c h2 w2"]:
-    """Rotate each image about the center by its own angle, given by cosine and sine.
-
-    Returns the same canvas, or its center square of `side` pixels.
-    """
-    return sample(maps, rotated_positions(maps, directions, side), outside, interpolation)
+) -> Float[Tensor, "b c h w"]:
+    """Rotate each image about the center by its own angle, given by cosine and sine, on the same canvas."""
+    return sample(maps, rotated_positions(maps, directions), outside, interpolation)
 
 
 def rotated_positions(
-    maps: Float[Tensor, "b c h w"], directions: Float[Tensor, "b 2"], side: int | None = None
+    maps: Float[Tensor, "b c h w"], directions: Float[Tensor, "b 2"], side: int | None = None, reflect: bool = False
 ) -> Float[Tensor, "b h2 w2 2"]:
-    """Where the pixels of rotated maps come from, for `sample`."""
+    """Where the pixels of rotated maps come from, for `sample`: those of the same canvas, or of its center square of
+    `side` pixels. With `reflect`, everything beyond the inscribed disk is the disk reflected at its edge."""
     # In float32 at least: half precision cannot tell the coordinates of neighboring pixels apart.
     dtype = torch.promote_types(maps.dtype, torch.float32)
     height, width = maps.shape[-2:]
@@ -89,7 +86,10 @@ def rotated_positions(
     canvas = (height, width) if side is None else (side, side)
     y, x = (torch.arange(1 - length, length, 2, dtype=dtype, device=maps.device) for length in canvas)
     y = y[:, None]
-    return torch.stack([(cos * x - sin * y) / width, (sin * x + cos * y) / height], dim=-1)
+    x, y = cos * x - sin * y, sin * x + cos * y
+    if reflect:
+        x, y = _reflect_into_disk(x, y, min(height, width) - 1)
+    return torch.stack([x / width, y / height], dim=-1)
 
 
 def sample(
@@ -102,6 +102,15 @@ def sample(
     values = maps.to(positions.dtype)
     sampled = F.grid_sample(values, positions, mode=interpolation, padding_mode=outside, align_corners=False)
     return sampled.to(maps.dtype)
+
+
+def _reflect_into_disk(
+    x: Float[Tensor, "b h w"], y: Float[Tensor, "b h w"], radius: int
+) -> tuple[Float[Tensor, "b h w"], Float[Tensor, "b h w"]]:
+    """Reflect points outside a disk at its edge, towards the center. They must be within twice its radius."""
+    distance = (x * x + y * y).sqrt()
+    scale = torch.where(distance > radius, (2 * radius - distance) / distance.clamp(min=1), 1.0)
+    return x * scale, y * scale
 
 
 def rotate_pixels(pixels: Shaped[Tensor, "b c h w"], angle: float, fill: Fill) -> Float[Tensor, "b c h2 w2"]:

@@ -1,7 +1,6 @@
 """From pixels to vectors: a network, its preprocessing, and passes of a fixed size."""
 
 from dataclasses import dataclass, replace
-from math import ceil
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -101,7 +100,7 @@ def _whole_network(model: str) -> tuple[WholeFeatures, Preprocessing]:
     network = _spectral_network(model)
     preprocessing = default_preprocessing(network)
     features = WholeFeatures(network.config.stem.removeprefix("timm:"))
-    return features, replace(preprocessing, size=ceil(preprocessing.size * 2**0.5), frame="moment")
+    return features, replace(preprocessing, size=features.disk_size(preprocessing.size), frame="moment")
 
 
 def _pretrained_stem(model: str) -> tuple[StemFeatures, Preprocessing]:

@@ -11,15 +11,18 @@ from spectral_vmamba.models.backbone import Backbone
 from spectral_vmamba.models.classifier import Classifier
 from spectral_vmamba.models.invariant import InvariantModel
 from spectral_vmamba.models.tokenizer import SpectralTokenizer
-from spectral_vmamba.models.whole_network import build_whole_network
-from spectral_vmamba.ops.frames import moment_square
+from spectral_vmamba.models.whole_network import build_whole_network, classify_maps
+from spectral_vmamba.ops.frames import moment_orbit
 from spectral_vmamba.ops.grid import Grid
-from spectral_vmamba.ops.turns import turn
 
 FeatureKind = Literal["whole", "stem", "trained"]
 
-# Pixels. Rotating a file by interpolation blurs it. If every image is blurred more than that, the difference is small.
-_BLUR = 1.6
+# The vectors of the whole network; measured in docs/embedding.md. Stores record these numbers in the description.
+_TURNS = 12
+_SIDE = 0.8  # of the square that the network sees, relative to the diameter of the disk
+_BLUR = 0.9  # pixels; rotating a file by interpolation blurs it: if every image is blurred, the difference is small
+_CONFIDENCE = 0.25  # copies are weighted by the exponential of this times their largest logit
+_FINER_WEIGHT = 0.7  # of the features of stride 16, relative to those of the last map
 
 
 class Features(NamedTuple):
@@ -29,19 +32,22 @@ class Features(NamedTuple):
 
 
 class WholeFeatures(nn.Module):
-    """The pooled last map of a whole pretrained network: of each feature the maximum over four quarter turns.
+    """Pooled maps of a whole pretrained network, averaged over turned copies: its last map, and that of stride 16.
 
-    The network sees the square inside the disk in the frame "moment". A square with the whole disk in it, and filled
-    corners, gives worse neighbors (docs/embedding.md).
+    Turns start from the frame "moment", so that the copies of a rotated image are the same. Copies that the network's
+    own classifier recognizes count more in the last map: photographs have an upright position, aerial images do not.
     """
 
     kind: FeatureKind = "whole"
-    description = "pooled features of the whole pretrained network, maximum over quarter turns in the frame moment"
+    description = (
+        f"pooled features of the whole pretrained network, strides 16 (weight {_FINER_WEIGHT}) and 32, averaged over "
+        f"{_TURNS} turns from the frame moment (side {_SIDE}, blur {_BLUR}, confidence {_CONFIDENCE})"
+    )
 
     def __init__(self, name: str):
         super().__init__()
         self.network = build_whole_network(name)
-        self.length = self.network.channels
+        self.length = self.network.channels + sum(self.network.finer_channels)
 
     def forward(self, images: Float[Tensor, "b rgb H W"], with_maps: bool) -> Features:
         if with_maps:
@@ -49,9 +55,22 @@ class WholeFeatures(nn.Module):
                 "the features 'whole' have no tokens: they are pooled over rotated copies of the image; omit --tokens "
                 "(tokens=True), or add --features stem (features='stem')"
             )
-        square = moment_square(images, _BLUR)
-        pooled = self.network(torch.cat([turn(square, quarters) for quarters in range(4)])).mean((-2, -1))
-        return Features(pooled.view(4, len(images), -1).amax(0), None, None)
+        copies = moment_orbit(images, round(_SIDE * images.shape[-1]), _TURNS, _BLUR)
+        finer, last = self.network.forward_maps(copies.flatten(0, 1))
+        confidence = classify_maps(self.network, last).amax(1).view(_TURNS, -1, 1)
+        weights = (_CONFIDENCE * confidence).softmax(0)
+        coarse = (weights * _pool_each(last)).sum(0)
+        parts = (F.normalize(coarse, dim=1), _FINER_WEIGHT * F.normalize(_pool_each(finer).mean(0), dim=1))
+        return Features(torch.cat(parts, dim=1), None, None)
+
+    @staticmethod
+    def disk_size(side: int) -> int:
+        """The diameter of the disk in pixels, for a network that sees a square of `side` pixels."""
+        return round(side / _SIDE)
+
+
+def _pool_each(maps: Float[Tensor, "kb c h w"]) -> Float[Tensor, "k b c"]:
+    return maps.mean((-2, -1)).unflatten(0, (_TURNS, -1))
 
 
 class StemFeatures(nn.Module):

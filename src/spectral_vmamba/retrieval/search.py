@@ -57,7 +57,10 @@ class Index:
 
 
 def open_index(embeddings: str | Path, device: str = "auto") -> Index:
-    """Open an output folder of `embed`. Raises ValueError if it is unfinished or if the weights have changed."""
+    """Open an output folder of `embed`.
+
+    Raises ValueError if it is unfinished, or if its vectors are of other weights or of another version.
+    """
     folder = Path(embeddings)
     metadata = read_metadata(folder)
     if not metadata.finished:
@@ -66,6 +69,11 @@ def open_index(embeddings: str | Path, device: str = "auto") -> Index:
         raise ValueError(f"no image of {folder} could be read; unreadable.txt there lists the reasons")
     settings = metadata.settings
     encoder = build_encoder(settings.model, metadata.checkpoint, metadata.image_size, device, settings.features)
+    if encoder.features.description != settings.vector:
+        raise ValueError(
+            f"the vectors in {folder} are of another version: {settings.vector} (now {encoder.features.description}). "
+            f"Embed the images again with --overwrite"
+        )
     digest = encoder.weights_digest()
     if digest != settings.weights:
         raise ValueError(

@@ -115,7 +115,8 @@ class _Probe:
     """Collects what the network sees of images in one frame, and scores it."""
 
     def __init__(self, frame: Frame, features: Callable[[Tensor], Float[Tensor, "b f"]]):
-        self.frame, self.features = frame, features
+        self.frame: Frame = frame
+        self.features = features
         self.inputs: dict[str, list[Tensor]] = {}
         self.labels: dict[str, list[Tensor]] = {}
 
@@ -152,14 +153,13 @@ def _make_probes(
     fit_upright(upright, learned, preprocessing, seed, workers, progress)
     moment = _fixed_tokenizer(build("moment"))
     assert moment is not None
-    frames: list[tuple[Frame, SpectralTokenizer]] = [("quarter", tokenizer), ("moment", moment), ("upright", upright)]
-    return [_Probe(frame, _pooled_features(each)) for frame, each in frames]
+    tokenizers: dict[Frame, SpectralTokenizer] = {"quarter": tokenizer, "moment": moment, "upright": upright}
+    return [_Probe(frame, _pooled_features(each)) for frame, each in tokenizers.items()]
 
 
 def _fixed_tokenizer(model: Any) -> SpectralTokenizer | None:
     tokenizer = getattr(model, "tokenizer", None)
-    fixed = isinstance(tokenizer, SpectralTokenizer) and tokenizer.is_fixed
-    return tokenizer.eval() if fixed else None
+    return tokenizer.eval() if isinstance(tokenizer, SpectralTokenizer) and tokenizer.is_fixed else None
 
 
 def _pooled_features(tokenizer: SpectralTokenizer) -> Callable[[Tensor], Tensor]:

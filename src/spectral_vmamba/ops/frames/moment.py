@@ -15,8 +15,8 @@ from torch import Tensor
 
 from spectral_vmamba.ops.frames.pose import Pose
 from spectral_vmamba.ops.frames.quarter import quarter_frame
-from spectral_vmamba.ops.smoothing import gaussian_blur
-from spectral_vmamba.ops.turns import has_pixel_table, mask_outside_disk, rotated_positions, sample
+from spectral_vmamba.ops.smoothing import blur_disk, gaussian_blur
+from spectral_vmamba.ops.turns import has_pixel_table, mask_outside_disk, rotated_positions, sample, turn
 
 # Brightness is counted in units of 2^-12, up to ±2^22, and weights in units of 2^-10, up to 1. The sum over 2^24 pixels
 # stays below 2^56, and is exact in 64 bits.
@@ -59,21 +59,34 @@ def rotate_further(
     return turned, Pose(pose.common, (pose.own + quarters) % 4, 1, remaining)
 
 
-def moment_square(images: Float[Tensor, "b c h w"], blur: float) -> Float[Tensor, "b c s s"]:
-    """The square inside the disk of each image in the frame "moment": it has no corners to fill.
+def moment_orbit(images: Float[Tensor, "b c h w"], side: int, turns: int, blur: float) -> Float[Tensor, "k b c s s"]:
+    """The center square, of `side` pixels, of each image turned in steps of 360° / `turns` from the frame "moment".
 
-    The image is blurred first, by a Gaussian of `blur` pixels, and interpolated once. All quarter turns of an image
-    give the same bits.
+    The image is blurred first, by a Gaussian of `blur` pixels, and interpolated once. Where the square reaches beyond
+    the disk, it shows the disk reflected at its edge. All quarter turns of an image give the same bits.
     """
+    if turns < 4 or turns % 4:
+        raise ValueError(f"expected a multiple of 4 turns, got {turns}")
     turned, _, rotation = _find_rotation(images)
-    return rotate_sharply(gaussian_blur(turned, blur), rotation, side=int(min(images.shape[-2:]) / 2**0.5))
+    blurred = blur_disk(turned, blur)
+    steps = [2 * math.pi * i / turns for i in range(turns // 4)]
+    between = [rotate_sharply(blurred, _add_angle(rotation, step), side, reflect=True) for step in steps]
+    return torch.stack([turn(copy, quarters) for quarters in range(4) for copy in between])
+
+
+def _add_angle(rotation: Float[Tensor, "b 2"], radians: float) -> Float[Tensor, "b 2"]:
+    (cos, sin), c, s = rotation.unbind(1), math.cos(radians), math.sin(radians)
+    return torch.stack([c * cos - s * sin, s * cos + c * sin], dim=1)
 
 
 def rotate_sharply(
-    images: Float[Tensor, "b c h w"], rotation: Float[Tensor, "b 2"], side: int | None = None
+    images: Float[Tensor, "b c h w"], rotation: Float[Tensor, "b 2"], side: int | None = None, reflect: bool = False
 ) -> Float[Tensor, "b c h2 w2"]:
-    """Rotate by bicubic interpolation, limited to the range of values that each channel of an image has."""
-    return _sample_sharply(images, rotated_positions(images, rotation, side))
+    """Rotate by bicubic interpolation, limited to the range of values that each channel of an image has.
+
+    Returns the same canvas, or its center square; see `rotated_positions`.
+    """
+    return _sample_sharply(images, rotated_positions(images, rotation, side, reflect))
 
 
 def _blur(images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b c h w"]:
