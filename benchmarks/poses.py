@@ -194,7 +194,9 @@ def main(arguments: Sequence[str] | None = None) -> list[Result]:
     options = parser.parse_args(arguments)
     console, path = Console(), Path(options.output) / "results.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    named = dict(vars(options))
+    # Without the folders of this machine.
+    named = {name: value for name, value in vars(options).items() if name not in ("output", "cache")}
+    named.update({name: Path(named[name]).name for name in ("data", "val_data") if named[name]})
     if options.train_images or options.test_images:
         subset = write_subset(path.parent, options.data, options.val_data, options.train_images, options.test_images)
         options.data, options.val_data = str(subset), None
