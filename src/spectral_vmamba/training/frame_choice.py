@@ -1,5 +1,6 @@
 """Choose the frame of a network for its training images: what `--frame auto` does."""
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -29,7 +30,7 @@ _MOST_IMAGES = 450
 _HELD_OUT = 3  # every third image is not learned from
 _BATCH = 16
 _PIXELS = 16  # per side, of the small images that are compared where there is no frozen stem
-_REGULARIZATION = 0.1
+_INVERSE_REGULARIZATION = 0.1
 
 Build = Callable[[Frame], Any]
 """Makes the network with a frame."""
@@ -37,11 +38,13 @@ Build = Callable[[Frame], Any]
 
 @dataclass(frozen=True)
 class FrameScore:
-    """Accuracy of a linear classifier on held-out training images, 0 to 1: upright, and turned by random angles."""
+    """How a linear classifier does on held-out training images, 0 to 1: its accuracy upright and turned by random
+    angles, and the share of images with the same answer in both positions."""
 
     frame: Frame
     upright: float
     turned: float
+    agreement: float
 
     @property
     def mean(self) -> float:
@@ -57,13 +60,23 @@ class FrameChoice:
 
     @property
     def best(self) -> Frame:
-        """The frame with the best mean of both accuracies; of equals the first, which costs least."""
-        return max(self.scores, key=lambda score: score.mean).frame
+        """The frame with the most agreement among those whose accuracy, the mean of both positions, is within one
+        standard error of the best; of equals the first, which costs least."""
+        best = max(score.mean for score in self.scores)
+        error = math.sqrt(best * (1 - best) / self.images)
+        return max(
+            (score for score in self.scores if score.mean >= best - error), key=lambda each: each.agreement
+        ).frame
 
     def __str__(self) -> str:
-        scores = ", ".join(f"{score.frame} {score.upright:.1%} / {score.turned:.1%}" for score in self.scores)
+        scores = ", ".join(
+            f"{score.frame} {score.upright:.1%} / {score.turned:.1%} / {score.agreement:.1%}" for score in self.scores
+        )
         images = plural(self.images, "held-out training image")
-        return f"frame {self.best}: a linear classifier has on {images}, upright / turned by any angle: {scores}"
+        return (
+            f"frame {self.best}: accuracy of a linear classifier on {images} upright / turned by any angle / agreement "
+            f"of both: {scores}"
+        )
 
 
 def choose_frame(
@@ -131,14 +144,14 @@ class _Probe:
         mean, std = inputs["learned"].mean(0), inputs["learned"].std(0) + 1e-6
         scaled = {part: (values - mean) / std for part, values in inputs.items()}
         if len(np.unique(labels["learned"])) < 2:  # no classifier can be fitted: everything is of the one class
-            correct = {part: labels[part] == labels["learned"][0] for part in ("upright", "turned")}
+            upright = turned = np.full_like(labels["upright"], labels["learned"][0])
         else:
             linear = require("sklearn.linear_model", "train")
-            width = inputs["learned"].shape[1]
-            classifier = linear.LogisticRegression(C=_REGULARIZATION / width**0.5, max_iter=500)
+            classifier = linear.LogisticRegression(C=_INVERSE_REGULARIZATION, max_iter=500)
             classifier.fit(scaled["learned"], labels["learned"])
-            correct = {part: classifier.predict(scaled[part]) == labels[part] for part in ("upright", "turned")}
-        return FrameScore(self.frame, float(correct["upright"].mean()), float(correct["turned"].mean()))
+            upright, turned = (classifier.predict(scaled[part]) for part in ("upright", "turned"))
+        comparisons = (upright == labels["upright"], turned == labels["turned"], upright == turned)
+        return FrameScore(self.frame, *(float(each.mean()) for each in comparisons))
 
 
 def _make_probes(
