@@ -6,6 +6,8 @@ A separate process, because the checking wrapper gets in the way of torch.compil
 import subprocess
 import sys
 
+import pytest
+
 SCRIPT = """
 from jaxtyping import install_import_hook
 with install_import_hook("spectral_vmamba", "beartype.beartype"):
@@ -35,6 +37,7 @@ print("checked")
 """
 
 
+@pytest.mark.full
 def test_annotations_hold():
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True)
     assert done.stdout.strip().endswith("checked"), done.stderr[-3000:]

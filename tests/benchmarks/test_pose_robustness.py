@@ -13,6 +13,8 @@ from spectral_vmamba.inference import evaluate
 from spectral_vmamba.training import SilentReporter, fit, recipe
 from tests.support.runs import digits_config
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):

@@ -131,7 +131,7 @@ def test_every_option_is_invariant(crops, options):
 class TestTiny:
     """The paper's network at 224 px; more images are in the full tests, all combinations in the slow ones."""
 
-    @pytest.mark.parametrize("count", [8, pytest.param(48, marks=pytest.mark.full)])
+    @pytest.mark.parametrize("count", [4, pytest.param(48, marks=pytest.mark.full)])
     def test_same_bits(self, crops, count):
         assert_same_bits(active_tiny(), crops(count, 224))
 

@@ -19,11 +19,13 @@ from tests.support.models import build, example_images, shallow_options
 DOCUMENT = Path(__file__).parents[2] / "docs" / "models.md"
 
 
+@pytest.mark.full
 def test_the_document_is_current(catalog_rows):
     table = format_markdown(list(catalog_rows.values()), 1000)
     assert table in DOCUMENT.read_text(), "run `spectral-vmamba models --markdown` and put its output in docs/models.md"
 
 
+@pytest.mark.full
 def test_all_registered_models_and_baselines_are_listed(catalog_rows):
     expected = {*spectral_vmamba.list_models(), *(name for names in TIMM_MODELS.values() for name in names)}
     assert set(catalog_rows) == expected

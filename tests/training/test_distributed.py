@@ -87,6 +87,7 @@ def assert_same_curves(one: list[dict], other: list[dict]) -> None:
         assert a["raw_loss"] == pytest.approx(b["raw_loss"], rel=1e-6)  # measured: 1.3e-7
 
 
+@pytest.mark.full
 def test_two_processes_have_the_loss_curve_of_one(script, tmp_path):
     """At an equal total batch size."""
     fit(digits_config(tmp_path / "1", drop_path=0.0, epochs=5), reporter=SilentReporter())
@@ -114,6 +115,7 @@ def test_two_processes_fill_a_cache_together(tmp_path):
     assert len(keys) == len(keys.unique(dim=0)) == 112
 
 
+@pytest.mark.full
 def test_a_process_that_dies_ends_the_job_with_a_message(script, tmp_path):
     done = launch(script, tmp_path / "run", 32, dies=True)
     assert done.returncode != 0

@@ -64,6 +64,7 @@ fit(lite_config(Path(sys.argv[1]), Path(sys.argv[2]) / "run", cache=True, cache_
 """
 
 
+@pytest.mark.full
 def test_a_killed_fill_resumes(pack, tmp_path):
     environment = {**os.environ, "PYTHONPATH": os.getcwd()}
     command = [sys.executable, "-c", _FILL, str(pack), str(tmp_path / "cache")]

