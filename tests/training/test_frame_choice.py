@@ -14,7 +14,7 @@ from spectral_vmamba.data.sources import read_source
 from spectral_vmamba.data.transforms import Preprocessing
 from spectral_vmamba.inference import load
 from spectral_vmamba.inference.network import build_classifier
-from spectral_vmamba.training import fit, recipe
+from spectral_vmamba.training import fit
 from spectral_vmamba.training.frame_choice import FrameChoice, FrameScore, choose_frame
 from tests.support.caches import lite_config
 from tests.support.runs import CROPS_ONLY, NoteReporter, digits_config, tensors_equal, write_digits
@@ -131,4 +131,3 @@ def test_a_frozen_stem_is_also_compared_upright(pack, tmp_path):
     fit(lite_config(pack, tmp_path, frame="auto", epochs=1, views=1, cache=True), reporter=reporter)
     (note,) = (note for note in reporter.notes if "upright / turned by any angle" in note)
     assert all(f"{frame} " in note for frame in ("quarter", "moment", "upright"))
-    assert recipe("lite").frame in (None, "auto")
