@@ -58,14 +58,27 @@ def frame_by_definition(image):
 
 
 @settings(deadline=None, max_examples=100)
-@given(seed=st.integers(0, 2**16), size=st.sampled_from(SIZES), levels=st.sampled_from([1, 2, 256]))
-def test_the_frame_is_its_definition_ties_included(seed, size, levels):
+@given(seed=st.integers(0, 2**16), size=st.sampled_from(SIZES), levels=st.sampled_from([1, 2, 256]), early=st.booleans())
+def test_the_frame_is_its_definition_ties_included(seed, size, levels, early):
     images = torch.randint(0, levels, (4, 2, *size), generator=torch.Generator().manual_seed(seed)).float()
-    canonical, frame = quarter_frame(images)
+    canonical, frame = quarter_frame(images, stop_early=early)
     for image, found, own in zip(images, canonical, frame.own.tolist(), strict=True):
         expected, quarters = frame_by_definition(image)
         assert torch.equal(found, expected)
         assert frame.common + own == quarters
+
+
+@settings(deadline=None, max_examples=50)
+@given(seed=st.integers(0, 2**16), side=st.integers(1, 9), channel=st.integers(0, 1))
+def test_one_pixel_anywhere_decides_alike_early_and_late(seed, side, channel):
+    """Images that equal their turns but for one pixel: in the first half, in the second, or in the second channel."""
+    generator = torch.Generator().manual_seed(seed)
+    images = torch.zeros(6, 2, side, side)
+    rows, columns = torch.randint(0, side, (2, 6), generator=generator)
+    images[torch.arange(6), channel, rows, columns] = 1.0
+    early, late = quarter_frame(images, stop_early=True), quarter_frame(images)
+    assert torch.equal(early[0], late[0])
+    assert torch.equal(early[1].own, late[1].own)
 
 
 def definition(pixels):

@@ -98,13 +98,20 @@ def _sample_either(
     images: Float[Tensor, "b c h w"], positions: Float[Tensor, "b h w 2"], nearest: Bool[Tensor, "b"]
 ) -> Float[Tensor, "b c h w"]:
     """Sample some images at the nearest pixels and the others sharply."""
-    if torch.compiler.is_compiling() or images.device.type != "cpu":  # both for all: shapes do not depend on values
+    if not _may_branch(images):  # both for all: shapes do not depend on values
         exact, rotated = sample(images, positions, interpolation="nearest"), _sample_sharply(images, positions)
         return torch.where(nearest[:, None, None, None], exact, rotated)
-    sampled, others = torch.empty_like(images), ~nearest
-    sampled[nearest] = sample(images[nearest], positions[nearest], interpolation="nearest")
-    sampled[others] = _sample_sharply(images[others], positions[others])
+    if nearest.all():
+        return sample(images, positions, interpolation="nearest")
+    sampled = _sample_sharply(images, positions)
+    if nearest.any():
+        sampled[nearest] = sample(images[nearest], positions[nearest], interpolation="nearest")
     return sampled
+
+
+def _may_branch(images: Tensor) -> bool:
+    """Whether operations may depend on values: compilers cannot follow, and other devices would have to wait."""
+    return images.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
 def _sample_sharply(
@@ -116,7 +123,7 @@ def _sample_sharply(
 
 def _find_rotation(images: Float[Tensor, "b c h w"]) -> tuple[Float[Tensor, "b c h2 w2"], Pose, Float[Tensor, "b 2"]]:
     """The disk in the quarter frame, its pose, and the rotation that remains to the frame "moment"."""
-    turned, pose = quarter_frame(mask_outside_disk(images))
+    turned, pose = quarter_frame(mask_outside_disk(images), stop_early=_may_branch(images))
     return turned, pose, brightness_direction(turned).flip(1)  # from the direction (right, up) to (0, 1)
 
 

@@ -32,9 +32,7 @@ class Pose:
 
     def apply(self, maps: Shaped[Tensor, "b c h w"]) -> Shaped[Tensor, "b c h2 w2"]:
         """Turn maps from the position of the original images into the frame."""
-        landscape = turn(maps, self.common)
-        candidates = [turn(landscape, quarters) for quarters in range(0, 4, self.step)]
-        turned = select_turn(candidates, self.own // self.step)
+        turned = turn_each(turn(maps, self.common), self.own, self.step)
         return turned if self.rotation is None else rotate_each(turned, self.rotation)
 
     def undo(self, maps: Shaped[Tensor, "b c h w"]) -> Shaped[Tensor, "b c h2 w2"]:
@@ -42,8 +40,7 @@ class Pose:
         if self.rotation is not None:
             cos, sin = self.rotation.unbind(1)
             maps = rotate_each(maps, torch.stack([cos, -sin], dim=1))
-        candidates = [turn(maps, -quarters) for quarters in range(0, 4, self.step)]
-        return turn(select_turn(candidates, self.own // self.step), -self.common)
+        return turn(turn_each(maps, -self.own % 4, self.step), -self.common)
 
     def images(self, rows: slice) -> "Pose":
         """The pose of some images of the batch."""
@@ -54,7 +51,9 @@ class Pose:
         return replace(self, own=self.own.to(device), rotation=rotation)
 
 
-def select_turn(candidates: list[Tensor], index: Int[Tensor, "b"]) -> Tensor:
-    """Take for each image of the batch one of the candidates."""
-    image = torch.arange(index.shape[0], device=index.device)
-    return torch.stack(candidates)[index, image]
+def turn_each(maps: Shaped[Tensor, "b c h w"], quarters: Int[Tensor, "b"], step: int) -> Shaped[Tensor, "b c h w"]:
+    """Turn each image by its own number of quarter turns: 0 to 3, multiples of `step`, which is 2 unless h equals w."""
+    height, width = maps.shape[-2:]
+    pixels = torch.arange(height * width, device=maps.device).view(height, width)
+    sources = torch.stack([torch.rot90(pixels, number).flatten() for number in range(0, 4, step)])[quarters // step]
+    return maps.flatten(2).gather(2, sources[:, None].expand(-1, maps.shape[1], -1)).view(maps.shape)
