@@ -58,7 +58,9 @@ def frame_by_definition(image):
 
 
 @settings(deadline=None, max_examples=100)
-@given(seed=st.integers(0, 2**16), size=st.sampled_from(SIZES), levels=st.sampled_from([1, 2, 256]), early=st.booleans())
+@given(
+    seed=st.integers(0, 2**16), size=st.sampled_from(SIZES), levels=st.sampled_from([1, 2, 256]), early=st.booleans()
+)
 def test_the_frame_is_its_definition_ties_included(seed, size, levels, early):
     images = torch.randint(0, levels, (4, 2, *size), generator=torch.Generator().manual_seed(seed)).float()
     canonical, frame = quarter_frame(images, stop_early=early)
