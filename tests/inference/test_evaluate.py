@@ -22,7 +22,7 @@ from tests.support.storages import make_unreadable
 
 def test_the_validation_accuracy_is_that_of_training(run):
     evaluation = evaluate(run.folder)
-    assert evaluation.scores.top1 == run.best["top1"]
+    assert evaluation.scores.top1 == run.best["score"]
     assert evaluation.scores.images == VAL
     assert evaluation.unreadable == []
 
@@ -32,7 +32,7 @@ def test_the_data_of_the_run_means_its_validation_part(run, predictor):
     evaluation = evaluate(predictor, split.data)
     description = f"validation images (these images selected the best epoch) of {split.data}"
     assert (evaluation.scores.images, evaluation.data) == (VAL, description)
-    assert evaluation.scores.top1 == run.best["top1"]
+    assert evaluation.scores.top1 == run.best["score"]
 
 
 def test_a_run_with_test_images_is_measured_on_them(tmp_path):

@@ -5,8 +5,8 @@ import torch
 from timm.utils.model_ema import ModelEmaV3
 from torch import nn
 
-from spectral_vmamba.training import TrainConfig
-from spectral_vmamba.training.learner import TrainableEma
+from spectral_vmamba.training import OptimizerConfig, TrainConfig
+from spectral_vmamba.training.learner import TrainableEma, make_schedule
 
 
 @pytest.mark.parametrize("frozen", [False, True])
@@ -25,3 +25,26 @@ def test_the_moving_average_equals_that_of_timm(frozen):
     expected = timms.module.state_dict()
     assert all(tensor.equal(expected[name]) for name, tensor in ours.module.state_dict().items())
     assert not expected["3.weight"].equal(model[3].weight)
+
+
+def learning_rates(config, steps_per_epoch, steps):
+    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=config.lr)
+    schedule = make_schedule(optimizer, config, 1.0, steps_per_epoch, steps)
+    rates = []
+    for step in range(steps):
+        schedule.step_update(step)
+        rates.append(optimizer.param_groups[0]["lr"])
+    return rates
+
+
+def test_the_linear_schedule_warms_up_by_steps_and_falls_in_equal_steps():
+    config = OptimizerConfig(lr=1.0, min_lr=0.0, warmup_lr=0.0, schedule="linear", warmup_steps=4)
+    rates = learning_rates(config, 1000, 12)
+    assert rates == pytest.approx([0, 0.25, 0.5, 0.75, *(1 - step / 8 for step in range(8))])
+
+
+def test_the_cosine_schedule_is_half_way_down_in_the_middle():
+    config = OptimizerConfig(lr=1.0, min_lr=0.0, warmup_lr=0.0, warmup_epochs=1)
+    rates = learning_rates(config, 4, 12)
+    assert rates[:4] == pytest.approx([0, 0.25, 0.5, 0.75])
+    assert (rates[4], rates[8]) == (1.0, pytest.approx(0.5))

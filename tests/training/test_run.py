@@ -103,7 +103,7 @@ class SignalAtStep(SilentReporter):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_stops_the_run_after_the_step_and_saves_it(uninterrupted, tmp_path, number, monkeypatch):
-    monkeypatch.setattr(import_module("spectral_vmamba.training.fit"), "_REPORT_SECONDS", 0.0)
+    monkeypatch.setattr(import_module("spectral_vmamba.training.engine"), "_REPORT_SECONDS", 0.0)
     expected, _ = uninterrupted
     config = digits_config(tmp_path, **EVERYTHING)
     handler = signal.getsignal(number)
@@ -163,7 +163,7 @@ def test_the_best_epoch_is_the_most_accurate_and_then_the_one_with_the_smallest_
     assert not state.end_epoch(epoch(2, 0.5, 1.1))
     assert state.end_epoch(epoch(3, 0.5, 0.9))
     assert state.end_epoch(epoch(4, 0.5, 0.9, 0.6, 2.0))
-    assert (state.best["weights"], state.best["top1"], state.best["epoch"]) == ("ema", 0.6, 4)
+    assert (state.best["weights"], state.best["score"], state.best["epoch"]) == ("ema", 0.6, 4)
     assert not state.end_epoch(epoch(5, 0.5, 0.1))
     assert state.better_weights() == "raw", "at the last epoch, not at the best"
     assert state.epochs_without_improvement() == 1

@@ -13,7 +13,7 @@ from spectral_vmamba.data.loader import TrainSamples
 from spectral_vmamba.inference.checkpoint import load_checkpoint, save_checkpoint
 from spectral_vmamba.models.classifier import Classifier
 from spectral_vmamba.training import SilentReporter, TrainingError, fit
-from spectral_vmamba.training.step import disagreement
+from spectral_vmamba.training.classification import disagreement
 from spectral_vmamba.utils.interruption import Interrupted
 from tests.support.runs import CROPS_ONLY, digits_config, quick_config, tensors_equal
 from tests.training.test_run import SignalAtStep
@@ -68,7 +68,7 @@ def test_consistency_shows_two_views_of_each_image(views, tmp_path, monkeypatch)
 
 
 def test_consistency_resumes_with_the_same_bits(tmp_path, monkeypatch):
-    monkeypatch.setattr(import_module("spectral_vmamba.training.fit"), "_REPORT_SECONDS", 0.0)
+    monkeypatch.setattr(import_module("spectral_vmamba.training.engine"), "_REPORT_SECONDS", 0.0)
     config = digits_config(tmp_path / "whole", epochs=3, views=2, consistency=1.0)
     fit(config, reporter=SilentReporter())
     with pytest.raises(Interrupted):

@@ -43,8 +43,8 @@ def run(config: Namespace) -> int:
     test = f"{result.test_images:,} test images were held out; evaluate uses them"
     print_line(
         console,
-        f"best validation accuracy: {best['top1']:.2%}, {weights} of epoch {best['epoch']}. The same validation images "
-        f"selected this epoch; {test if result.test_images else 'use --test-fraction for an untouched test set'}.\n"
+        f"best validation accuracy: {best['score']:.2%}, {weights} of epoch {best['epoch']}. The same validation images"
+        f" selected this epoch; {test if result.test_images else 'use --test-fraction for an untouched test set'}.\n"
         f"wrote {result.folder / 'best.safetensors'}; evaluate it with\n"
         f"  spectral-vmamba evaluate {result.folder} --rotations 15",
     )

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
-from spectral_vmamba.data.dataset import ImageDataset
 from spectral_vmamba.data.unreadable import UNREADABLE_FILE, ReadError, summarize_unreadable, write_unreadable
 from spectral_vmamba.training.run import RunFolder
 from spectral_vmamba.training.step import TrainingError
+from spectral_vmamba.training.task import TrainingImages
 from spectral_vmamba.utils.wording import plural
 
 _LOST_PROCESS = ("Connection closed by peer", "Connection reset", "gloo", "NCCL")
@@ -14,7 +14,7 @@ _LOST_PROCESS = ("Connection closed by peer", "Connection reset", "gloo", "NCCL"
 class UnreadableImages:
     """Lists unreadable images in the run's folder, and raises an error if too many training images are unreadable."""
 
-    def __init__(self, dataset: ImageDataset, max_share: float, folder: RunFolder, note: Callable[[str], None]):
+    def __init__(self, dataset: TrainingImages, max_share: float, folder: RunFolder, note: Callable[[str], None]):
         self.dataset, self.max_share, self.folder, self.note = dataset, max_share, folder, note
         self.errors: dict[int, ReadError] = {}
         self.validation: list[ReadError] = []

@@ -7,11 +7,12 @@ from typing import Any
 import torch
 from timm.optim._optim_factory import create_optimizer_v2
 from timm.scheduler.cosine_lr import CosineLRScheduler
+from timm.scheduler.poly_lr import PolyLRScheduler
 from timm.utils.model_ema import ModelEmaV3
 from torch import Tensor, nn
 
 from spectral_vmamba.inference.checkpoint import Checkpoint, load_weights
-from spectral_vmamba.training.train_config import OptimizerConfig, TrainConfig
+from spectral_vmamba.training.run_config import OptimizerConfig, RunConfig
 
 LR_BATCH_SIZE = 512  # images per step that the learning rates of a config refer to
 _FUSED_ON_CPU = ("adam", "adamw")
@@ -20,7 +21,7 @@ _FUSED_ON_CPU = ("adam", "adamw")
 class TrainableEma(ModelEmaV3):
     """timm's moving average, except that frozen tensors are not averaged, and that tensors are looked up once."""
 
-    def __init__(self, model: nn.Module, config: TrainConfig):
+    def __init__(self, model: nn.Module, config: RunConfig):
         super().__init__(model, decay=config.ema, use_warmup=config.ema_warmup)
         self._averages, self._current = list(_trainable(self.module, model)), list(_trainable(model, model))
 
@@ -50,7 +51,7 @@ class Learner:
     optimizer: torch.optim.Optimizer
 
     @classmethod
-    def create(cls, model: nn.Module, config: TrainConfig, images_per_step: int) -> "Learner":
+    def create(cls, model: nn.Module, config: RunConfig, images_per_step: int) -> "Learner":
         ema = TrainableEma(model, config) if config.ema else None
         return cls(model, ema, _make_optimizer(model, config.optimizer, images_per_step / LR_BATCH_SIZE))
 
@@ -89,14 +90,17 @@ def _make_optimizer(model: nn.Module, config: OptimizerConfig, scale: float) -> 
 def make_schedule(
     optimizer: torch.optim.Optimizer, config: OptimizerConfig, scale: float, steps_per_epoch: int, steps: int
 ) -> Any:
-    """Warm-up and cosine; `.step_update(step)` sets the learning rate of a step, independently of previous calls."""
-    warmup = min(round(config.warmup_epochs * steps_per_epoch), max(steps - 1, 0))
-    return CosineLRScheduler(
-        optimizer,
-        t_initial=max(steps - warmup, 2),
-        lr_min=config.min_lr * scale,
-        warmup_t=warmup,
-        warmup_lr_init=config.warmup_lr * scale,
-        warmup_prefix=True,
-        t_in_epochs=False,
-    )
+    """Warm-up and decay; `.step_update(step)` sets the learning rate of a step, independently of previous calls."""
+    warmup = config.warmup_steps or round(config.warmup_epochs * steps_per_epoch)
+    warmup = min(warmup, max(steps - 1, 0))
+    keywords: dict[str, Any] = {
+        "t_initial": max(steps - warmup, 2),
+        "lr_min": config.min_lr * scale,
+        "warmup_t": warmup,
+        "warmup_lr_init": config.warmup_lr * scale,
+        "warmup_prefix": True,
+        "t_in_epochs": False,
+    }
+    if config.schedule == "linear":
+        return PolyLRScheduler(optimizer, power=1.0, **keywords)
+    return CosineLRScheduler(optimizer, **keywords)

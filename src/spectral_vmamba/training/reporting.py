@@ -34,7 +34,8 @@ class StepReport:
 
 @dataclass(frozen=True)
 class EpochReport:
-    """`raw` and `ema` are validation accuracies, 0 to 1, of the raw and of the averaged weights."""
+    """`raw` and `ema` are validation scores, 0 to 1, of the raw and of the averaged weights: the accuracy of a
+    classifier, the mean IoU of a segmenter."""
 
     epoch: int
     step: int
@@ -49,7 +50,7 @@ class EpochReport:
     seconds: float
 
     def better_weights(self) -> tuple[Weights, float, float]:
-        """Which weights validated better, "raw" or "ema", their accuracy and their loss."""
+        """Which weights validated better, "raw" or "ema", their score and their loss."""
         if self.ema is None or self.ema_loss is None or (self.ema, -self.ema_loss) < (self.raw, -self.raw_loss):
             return "raw", self.raw, self.raw_loss
         return "ema", self.ema, self.ema_loss

@@ -3,9 +3,9 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from spectral_vmamba.data.unreadable import UNREADABLE_FILE
 from spectral_vmamba.inference.checkpoint import (
@@ -16,13 +16,13 @@ from spectral_vmamba.inference.checkpoint import (
     Weights,
     load_checkpoint,
 )
-from spectral_vmamba.inference.model_options import check_model, storable_options
 from spectral_vmamba.training.reporting import EpochReport
-from spectral_vmamba.training.train_config import TrainConfig
+from spectral_vmamba.training.run_config import RunConfig
 from spectral_vmamba.utils.atomic_files import prepare_folder, write_text
 from spectral_vmamba.utils.extras import require
 from spectral_vmamba.utils.settings import flatten, from_dict, to_json_dict
 
+Config = TypeVar("Config", bound=RunConfig)
 # Settings that do not change the result, and may therefore change when a run is resumed.
 _CHANGEABLE = ("output", "tracker", "save_minutes", "workers", "cache_folder")
 
@@ -37,7 +37,7 @@ class RunFolder:
     def prepare(self) -> None:
         prepare_folder(self.path, "output folder")
 
-    def write_settings(self, config: TrainConfig) -> None:
+    def write_settings(self, config: RunConfig) -> None:
         text = require("yaml", "train").safe_dump(to_json_dict(config), sort_keys=False, allow_unicode=True)
         write_text(self.path / "config.yaml", text)
 
@@ -69,7 +69,7 @@ class RunState:
     """The progress of a run, as stored in checkpoints.
 
     `losses` is the sum over the steps of the current epoch. `best` is the report of the best epoch, with `weights`
-    ("ema" or "raw"), their accuracy `top1` and their loss, which decides between equal accuracies.
+    ("ema" or "raw"), their validation `score` and its loss, which decides between equal scores.
     """
 
     step: int = 0
@@ -88,10 +88,10 @@ class RunState:
         """Record the end of an epoch; return whether it is the best so far."""
         self.losses = 0.0
         self.history.append(report)
-        weights, top1, loss = report.better_weights()
-        if self.best and (top1, -loss) <= (self.best["top1"], -self.best["top1_loss"]):
+        weights, score, loss = report.better_weights()
+        if self.best and (score, -loss) <= (self.best["score"], -self.best["score_loss"]):
             return False
-        self.best = {**asdict(report), "weights": weights, "top1": top1, "top1_loss": loss}
+        self.best = {**asdict(report), "weights": weights, "score": score, "score_loss": loss}
         return True
 
     def better_weights(self) -> Weights:
@@ -111,22 +111,22 @@ def _readable(checkpoint: Checkpoint) -> Iterator[None]:
         raise CheckpointError(f"{checkpoint.path} cannot be resumed from: {error!r}") from error
 
 
-def resume_settings(config: TrainConfig, checkpoint: Checkpoint, folder: Path) -> TrainConfig:
+def resume_settings(config: Config, checkpoint: Checkpoint, folder: Path) -> Config:
     """The settings of the run. Given settings must be the same or left at their defaults; a few may change."""
+    kind = type(config)
     with _readable(checkpoint):
-        stored = from_dict(TrainConfig, checkpoint.header.training["config"])
-        described = check_model(stored.model, storable_options(stored.network_options))
-    header = checkpoint.header
-    if (stored.model, described) != (header.model, header.model_options):
+        stored = from_dict(kind, checkpoint.header.training["config"])
+        described = stored.describes(checkpoint.header)
+    if not described:
         raise CheckpointError(f"{checkpoint.path} has settings of another model than the one of its weights")
-    if config.frame == "auto":
-        config = replace(config, frame=stored.frame)  # the run has chosen one
-    given, previous, defaults = flatten(config), flatten(stored), flatten(TrainConfig())
+    config = config.with_choices_of(stored)
+    given, previous, defaults = flatten(config), flatten(stored), flatten(kind())
+    changeable = [name for name in _CHANGEABLE if name in given]
     changed = [
-        key for key in given if key not in _CHANGEABLE and given[key] != previous[key] and given[key] != defaults[key]
+        key for key in given if key not in changeable and given[key] != previous[key] and given[key] != defaults[key]
     ]
     if changed:
         differences = ", ".join(f"{key} = {previous[key]} (now {given[key]})" for key in changed)
         raise ValueError(f"the run in {folder} was started with {differences}; omit them to resume, or start a new run")
     current = to_json_dict(config)
-    return from_dict(TrainConfig, {**to_json_dict(stored), **{key: current[key] for key in _CHANGEABLE}})
+    return from_dict(kind, {**to_json_dict(stored), **{key: current[key] for key in changeable}})
