@@ -101,7 +101,7 @@ def make_config(options: argparse.Namespace, row: Row, seed: int) -> TrainConfig
         workers=options.workers,
         **json.loads(options.settings),
     )
-    augment = replace(config.augment, **{**PLAIN, "rotation": row.rotation})
+    augment = replace(config.augment, **{**PLAIN, **json.loads(options.augment), "rotation": row.rotation})
     config = replace(config, augment=augment, cache_folder=options.cache if config.cache else None)
     return replace(config, views=min(row.views, options.views)) if config.cache else config
 
@@ -185,6 +185,7 @@ def main(arguments: Sequence[str] | None = None) -> list[Result]:
     parser.add_argument("--cache", default="benchmarks/results/cache", help="folder of the feature cache")
     parser.add_argument("--recipe", default="lite")
     parser.add_argument("--settings", default="{}", help="other settings of all rows, as JSON: model, epochs, …")
+    parser.add_argument("--augment", default="{}", help="changes of all training images, as JSON; none by default")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--step", type=float, default=15.0, help="degrees between the angles of the evaluation")
     parser.add_argument("--files", type=int, default=1_000_000, help="images of the protocol of files; 0 for none")

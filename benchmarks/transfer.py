@@ -81,7 +81,7 @@ DEFAULT_VARIANTS = [*(name for name in VARIANTS if not name.startswith("raw")), 
 class Result:
     """Accuracies (0 to 1) of one run; `quarters` are those at 90, 180 and 270°, `flips` the changed predictions there.
 
-    `mean` and `worst` are over all angles.
+    `mean` and `worst` are over all angles; agreement is the share of images with their prediction upright.
     """
 
     variant: str
@@ -95,6 +95,8 @@ class Result:
     worst: float
     worst_angle: float
     seconds: float
+    mean_agreement: float | None = None
+    least_agreement: float | None = None
 
 
 def make_config(options: argparse.Namespace, variant: str, protocol: str, seed: int) -> TrainConfig:
@@ -227,6 +229,7 @@ def _pool_tokens(cached: CachedDataset, view: int) -> np.ndarray:
 
 
 def make_result(variant: str, protocol: str, seed: int, sweep: Sweep, seconds: float) -> Result:
+    agreements = [point.agreement for point in sweep.points if point.angle]
     return Result(
         variant,
         protocol,
@@ -239,14 +242,17 @@ def make_result(variant: str, protocol: str, seed: int, sweep: Sweep, seconds: f
         sweep.worst.accuracy,
         sweep.worst.angle,
         round(seconds, 1),
+        sum(agreements) / len(agreements) if agreements else None,
+        min(agreements, default=None),
     )
 
 
 def format_markdown(results: Sequence[Result]) -> str:
     """Return a table with one row per protocol, variant and fill; the seeds share a cell."""
     lines = [
-        "| trained | body | corners | upright | at 90 / 180 / 270° | flips there | mean of the circle | worst angle |",
-        "|---|---|---|---|---|---|---|---|",
+        "| trained | body | corners | upright | at 90 / 180 / 270° | flips there | mean of the circle | worst angle | "
+        "agreement: mean, least |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     groups: dict[tuple[str, str, str], list[Result]] = {}
     for result in results:
@@ -259,9 +265,16 @@ def format_markdown(results: Sequence[Result]) -> str:
             ", ".join(f"{result.flips:,}" for result in seeds),
             _format_percentages([result.mean for result in seeds]),
             ", ".join(f"{100 * result.worst:.2f} ({result.worst_angle:g}°)" for result in seeds),
+            ", ".join(map(_format_agreement, seeds)),
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def _format_agreement(result: Result) -> str:
+    if result.mean_agreement is None or result.least_agreement is None:
+        return "–"
+    return f"{100 * result.mean_agreement:.2f}; {100 * result.least_agreement:.2f}"
 
 
 def _format_percentages(values: Sequence[float]) -> str:

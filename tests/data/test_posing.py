@@ -11,7 +11,7 @@ from PIL import Image, ImageOps
 
 from spectral_vmamba.data import photograph_crops
 from spectral_vmamba.data.posing import DiskTransform
-from spectral_vmamba.data.transforms import Preprocessing
+from spectral_vmamba.data.transforms import Augmentation, Preprocessing
 from spectral_vmamba.ops.frames import brightness_direction, moment_frame
 from spectral_vmamba.ops.smoothing import gaussian_blur
 from spectral_vmamba.ops.turns import inscribed_disk, mask_outside_disk, rotate
@@ -73,6 +73,21 @@ def test_the_border_is_left_out_before_the_network_turns_an_image_upright(photos
         back = rotate(other.pixels[None].float(), -30.0 - 90 * other.quarters + 90 * view.quarters)[0]
         both = torch.stack([inside(back).flatten(), inside(view.pixels).flatten()])
         assert torch.corrcoef(both)[0, 1] > 0.95
+
+
+def test_training_views_are_without_the_border(photos):
+    """Two thirds of the canvas are content; without the border, all but the corners of its disk's square."""
+    plain = Augmentation((1.0, 1.0), (1.0, 1.0), 0.0, rotation=0.0, color_jitter=0.0, auto_augment="")
+    for photo in photos:
+        white = Image.eval(photo, lambda value: max(value, 60))
+        turned = white.rotate(30, Image.Resampling.BICUBIC, expand=True)
+        kept, left_out = (
+            plain.train_transform(replace(MOMENT, borders=borders))(turned).pixels for borders in (False, True)
+        )
+        assert (inside(kept).amax(0) < 20).float().mean() > 0.05
+        assert (inside(left_out).amax(0) < 20).float().mean() < 0.01
+        untouched = plain.train_transform(MOMENT)(white).pixels
+        assert torch.equal(untouched, plain.train_transform(replace(MOMENT, borders=False))(white).pixels)
 
 
 def test_the_network_does_not_interpolate_again(photos):

@@ -169,6 +169,8 @@ def test_levels_are_chosen(predictor):
         ({"levels": ["pixels"]}, "expected levels from tensor, no-frame, files, got 'pixels'"),
         ({"levels": []}, "expected levels from tensor, no-frame, files, got none"),
         ({"limit": 0}, "expected a limit of at least 1 image, got 0"),
+        ({"angles": [10], "fill": "disk", "expand": True}, "an expanded canvas has black corners"),
+        ({"expand": True}, "an expanded canvas needs angles"),
         ({"angles": [10], "fill": "white"}, "expected a fill from black, reflect, disk, got 'white'"),
     ],
 )

@@ -9,7 +9,7 @@ from timm.models import save_for_hf
 
 from spectral_vmamba.data.transforms import Preprocessing
 from spectral_vmamba.inference import Predictor, save_for_hub
-from spectral_vmamba.models import timm
+from spectral_vmamba.models import invariant, timm
 from spectral_vmamba.testing import activate_scan
 from tests.support.models import build
 
@@ -108,3 +108,11 @@ def test_a_predictor_brings_classes_and_preprocessing(model, tmp_path):
 def test_a_wrong_number_of_classes_is_refused(model, tmp_path):
     with pytest.raises(ValueError, match=r"expected 7 classes.*got 2"):
         save_for_hub(model, tmp_path, ["a", "b"])
+
+
+def test_a_network_of_timm_with_a_frame_is_refused(tmp_path):
+    """timm would rebuild it without the frame."""
+    model = invariant("resnet10t", frame="moment", num_classes=2)
+    with pytest.raises(ValueError, match="timm cannot rebuild"):
+        save_for_hub(model, tmp_path / "hub")
+    assert not (tmp_path / "hub").exists()

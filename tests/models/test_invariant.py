@@ -88,6 +88,29 @@ def test_the_rest_is_that_of_the_network():
     assert model(torch.rand(2, 3, 64, 64)).shape == (2, 7)
 
 
+def test_timm_finds_the_parameters_of_the_network():
+    """Weight decay and depth go by the names of parameters, which begin with the wrapper's."""
+    network = timm.create_model("vit_tiny_patch16_224", depth=2, num_classes=5)
+    model = invariant(network, frame="moment")
+    assert model.no_weight_decay() == {f"model.{name}" for name in network.no_weight_decay()}
+    plain, wrapped = (
+        timm.models.group_parameters(each, each.group_matcher(), reverse=True) for each in (network, model)
+    )
+    assert wrapped == {f"model.{name}": group for name, group in plain.items()}
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [((3, 64, 64), r"add a batch axis"), ((2, 64, 64, 3), "move the channels first"), ((2, 1, 64, 64), "in_chans=1")],
+)
+def test_what_is_no_batch_of_images_is_refused(shape, message):
+    model = invariant(NAME, frame="moment", num_classes=5)
+    with pytest.raises(ValueError, match=message):
+        model(torch.rand(shape))
+    with pytest.raises(ValueError, match="floating point"):
+        model(torch.zeros(1, 3, 64, 64, dtype=torch.uint8))
+
+
 @pytest.mark.parametrize("name", full_except(ONE_PER_FAMILY))
 def test_networks_of_this_package_take_turns(name, crops):
     model = build(name, frame="moment", turns=4).eval()

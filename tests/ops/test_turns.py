@@ -107,7 +107,7 @@ def test_beyond_the_disk_its_reflection_is_shown():
     steps = torch.arange(size) - size // 2
     radius = (steps[:, None] ** 2 + steps**2).sqrt()
     image = mask_outside_disk(radius.expand(1, 1, size, size))
-    rotated = sample(image, rotated_positions(image, torch.tensor([[0.6, 0.8]]), 33, reflect=True))[0, 0]
+    rotated = sample(image, rotated_positions(image, torch.tensor([[0.6, 0.8]]), (33, 33), reflect=True))[0, 0]
     center = radius[4:-4, 4:-4]
     edge = (size - 1) / 2  # the distance of the outermost pixels from the center
     expected = torch.where(center > edge, 2 * edge - center, center)

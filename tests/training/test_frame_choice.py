@@ -115,13 +115,23 @@ def test_a_run_stores_the_frame_and_resumes_with_it(tmp_path):
     assert tensors_equal(tmp_path / "run", tmp_path / "same")
 
 
-def test_initial_weights_bring_their_frame(tmp_path):
-    first = digits_config(tmp_path / "first", frame="quarter", epochs=1)
+@pytest.mark.parametrize("frame", ["auto", None])
+def test_initial_weights_bring_their_frame_and_turns(frame, tmp_path):
+    first = digits_config(tmp_path / "first", frame="moment", turns=1, epochs=1)
     fit(first, reporter=NoteReporter())
-    reporter = NoteReporter()
-    fit(replace(first, frame="auto", initial=first.output, output=str(tmp_path / "second")), reporter=reporter)
-    assert load(tmp_path / "second").model.config.frame == "quarter"
+    reporter, second = NoteReporter(), replace(first, frame=frame, turns=None, initial=first.output)
+    fit(replace(second, output=str(tmp_path / "second")), reporter=reporter)
+    config = load(tmp_path / "second").model.config
+    assert (config.frame, config.turns) == ("moment", 1)
+    assert any(note.startswith("frame moment, turns 1, as in") for note in reporter.notes)
     assert not any("upright / turned by any angle" in note for note in reporter.notes)
+
+
+def test_given_settings_replace_those_of_initial_weights(tmp_path):
+    first = digits_config(tmp_path / "first", frame="moment", epochs=1)
+    fit(first, reporter=NoteReporter())
+    fit(replace(first, frame="quarter", initial=first.output, output=str(tmp_path / "second")), reporter=NoteReporter())
+    assert load(tmp_path / "second").model.config.frame == "quarter"
 
 
 @pytest.mark.full

@@ -31,6 +31,17 @@ def test_initial_weights_of_another_run_with_other_classes(run, tmp_path):
         train(replace(config, output=str(tmp_path / "b"), model_options=narrower))
 
 
+def test_other_classes_for_a_network_of_timm_with_a_frame(tmp_path):
+    """The names of its tensors begin with the wrapper's."""
+    options = {"layers": (1, 1, 1, 1), "channels": (8, 8, 8, 8)}
+    config = digits_config(tmp_path / "a", model="resnet18", model_options=options, frame="moment", drop_path=None)
+    write_noise(tmp_path / "data", classes=("one", "other"))
+    train(replace(config, epochs=1))
+    other = replace(config, data=str(tmp_path / "data"), initial=str(tmp_path / "a"), output=str(tmp_path / "b"))
+    train(replace(other, epochs=1))
+    assert load(tmp_path / "b").classes == ("one", "other")
+
+
 def test_one_class_is_not_enough(tmp_path):
     write_noise(tmp_path / "data", classes=("only",))
     with pytest.raises(ValueError, match="at least two classes"):

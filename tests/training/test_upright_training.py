@@ -27,3 +27,13 @@ def test_a_run_learns_the_score_once(pack, tmp_path):
     initialized, notes = train(replace(config, output=str(tmp_path / "b"), initial=str(tmp_path / "a"), seed=1))
     assert torch.equal(initialized, weight)
     assert not any("learned what is up" in note for note in notes)
+
+
+@pytest.mark.full
+def test_a_run_in_another_frame_can_be_the_start(pack, tmp_path):
+    config = lite_config(pack, tmp_path / "a", frame="quarter", turns=1, epochs=1, views=1, cache=True)
+    fit(config, reporter=NoteReporter())
+    config = replace(config, output=str(tmp_path / "b"), initial=str(tmp_path / "a"), frame="upright")
+    weight, notes = train(config)
+    assert weight.isfinite().all()
+    assert sum("learned what is up" in note for note in notes) == 1

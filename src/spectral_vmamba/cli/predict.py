@@ -19,9 +19,9 @@ from spectral_vmamba.utils.wording import at_least, plural
 _DESCRIPTION = f"""{__doc__}
 
 IMAGES are files, folders, glob patterns, or - to read paths from standard input. Unreadable images are reported on
-standard error, the other images are classified, and the exit code is 1. A classifier with the frame "moment" leaves out
-a uniform border, as of scans and of images that were rotated on a larger canvas, and names these images on standard
-error; --keep-borders classifies them with it.
+standard error, the other images are classified, and the exit code is 1. A classifier with the frame moment or upright
+leaves out a uniform border, as of scans and of images that were rotated on a larger canvas, and names the first of
+these images on standard error; jsonl and csv tell for each. --keep-borders classifies them with it.
 
 Examples:
   spectral-vmamba predict runs/photos new/*.jpg
@@ -76,7 +76,12 @@ def run(config: Namespace) -> int:
             else:
                 if outcome.without_border:
                     without_border.append(name)
-                yield {"file": name, "classes": outcome.classes, "probabilities": outcome.probabilities}
+                yield {
+                    "file": name,
+                    "classes": outcome.classes,
+                    "probabilities": outcome.probabilities,
+                    "without_border": outcome.without_border,
+                }
 
     rows: Iterable[dict] = predictions(no_progress)
     if config.format == "table":  # the other formats are written row by row
@@ -113,10 +118,14 @@ def _write_csv(rows: Iterable[dict]) -> None:
         if i == 0:
             ranks = range(1, len(row["classes"]) + 1)
             writer.writerow(
-                ["file", *(column for rank in ranks for column in (f"class_{rank}", f"probability_{rank}"))]
+                [
+                    "file",
+                    *(column for rank in ranks for column in (f"class_{rank}", f"probability_{rank}")),
+                    "without_border",
+                ]
             )
         pairs = zip(row["classes"], row["probabilities"], strict=True)
-        writer.writerow([row["file"], *(value for pair in pairs for value in pair)])
+        writer.writerow([row["file"], *(value for pair in pairs for value in pair), row["without_border"]])
 
 
 _WRITERS: dict[str, Callable[[Iterable[dict]], None]] = {

@@ -38,3 +38,12 @@ class DiskTransform:
         upright = warp_disk(image, disk, _UNTURNED, self.size)
         right, up = brightness_direction(upright[None].float())[0].tolist()
         return up, right
+
+
+def leave_out_border(image: Image.Image) -> Image.Image:
+    """The square around the disk of the content, where an image has a uniform border; other images as they are."""
+    content = find_content(image)
+    if content is None:
+        return image
+    x, y, radius = content.x, content.y, content.radius
+    return image.crop((round(x - radius), round(y - radius), round(x + radius), round(y + radius)))

@@ -10,7 +10,7 @@ from PIL import Image, ImageOps
 from torch import Tensor
 
 from spectral_vmamba.data.decode import image_to_tensor
-from spectral_vmamba.data.posing import DiskTransform
+from spectral_vmamba.data.posing import DiskTransform, leave_out_border
 from spectral_vmamba.data.turning import turn_to_canonical
 from spectral_vmamba.data.views import Transform, View
 from spectral_vmamba.ops.frames import FRAMES, Frame
@@ -50,6 +50,10 @@ class Preprocessing:
             raise ValueError(f"expected an interpolation of {names}, got {self.interpolation[:60]!r}")
         if self.frame not in FRAMES:
             raise ValueError(f"expected a frame of {', '.join(FRAMES)}, got {str(self.frame)[:60]!r}")
+
+    @property
+    def leaves_out_borders(self) -> bool:
+        return self.borders and self.frame in ("moment", "upright")
 
     def eval_transform(self) -> Transform:
         if self.frame in ("moment", "upright"):
@@ -128,8 +132,9 @@ class Augmentation:
         )
         crop, colors, _ = transforms
         _limit_posterize(colors)
+        border = (leave_out_border,) if preprocessing.leaves_out_borders else ()
         rotation = (RandomRotation(self.rotation),) if self.rotation else ()
-        return TrainTransform((crop, *rotation, colors))
+        return TrainTransform((*border, crop, *rotation, colors))
 
     def eraser(self, device: str) -> Callable[[Float[Tensor, "b 3 H W"]], Float[Tensor, "b 3 H W"]]:
         """A function that erases rectangles of normalized batches in place."""

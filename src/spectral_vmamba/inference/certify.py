@@ -62,7 +62,7 @@ def certify(
     >>> certify("runs/digits", limit=20).holds
     True
     """
-    _check_options(levels, angles, fill, limit)
+    _check_options(levels, angles, fill, expand, limit)
     predictor = classifier if isinstance(classifier, Predictor) else load(classifier)
     dataset, description = _images(predictor, data)
     comparison = OutputComparison(predictor, _sample(dataset, limit, seed), batch_size, workers, progress)
@@ -127,11 +127,15 @@ def _sample(dataset: ImageDataset, limit: int | None, seed: int) -> ImageDataset
     return dataset.subset(np.sort(np.random.default_rng(seed).choice(len(dataset), limit, replace=False)))
 
 
-def _check_options(levels: Sequence[str], angles: Sequence[float], fill: str, limit: int | None) -> None:
+def _check_options(levels: Sequence[str], angles: Sequence[float], fill: str, expand: bool, limit: int | None) -> None:
     unknown = [level for level in levels if level not in LEVELS]
     if unknown or not (levels or angles):
         raise ValueError(f"expected levels from {', '.join(LEVELS)}, got {repr(unknown[0]) if unknown else 'none'}")
     if fill not in FILLS:
         raise ValueError(f"expected a fill from {', '.join(FILLS)}, got {fill!r}")
+    if expand and fill != "black":
+        raise ValueError(f"an expanded canvas has black corners; expected no fill, got {fill!r}")
+    if expand and not angles:
+        raise ValueError("an expanded canvas needs angles to rotate by: --angles 15 45 --expand")
     if limit is not None and limit < 1:
         raise ValueError(f"expected a limit of at least 1 image, got {limit}")

@@ -11,6 +11,7 @@ from torch import nn
 from spectral_vmamba.data.transforms import Preprocessing
 from spectral_vmamba.inference.predictor import Predictor
 from spectral_vmamba.models.classifier import Classifier
+from spectral_vmamba.models.invariant import InvariantModel
 from spectral_vmamba.models.recorded_options import CFG_KEY
 
 
@@ -31,6 +32,11 @@ def save_for_hub(model: Predictor | nn.Module, folder: str | Path, classes: Sequ
     """
     network: Any = model.model if isinstance(model, Predictor) else model
     preprocessing = model.preprocessing if isinstance(model, Predictor) else None
+    if isinstance(network, InvariantModel):
+        raise ValueError(
+            "timm cannot rebuild a network of its own with a frame or turned copies; save the network inside, "
+            "model.model, or the checkpoint"
+        )
     if classes is None and isinstance(model, Predictor):
         classes = model.classes
     if classes is not None and len(classes) != network.num_classes:

@@ -3,6 +3,7 @@
 from spectral_vmamba.inference.certificate import Level, Promise
 from spectral_vmamba.inference.predictor import Predictor
 from spectral_vmamba.models.network_config import NetworkConfig
+from spectral_vmamba.models.spectral_config import SpectralConfig
 
 EXACT = 0.0
 MEASURED_FILE = Promise(None, "Saving as JPEG and resizing change the pixels, and with them the outputs.")
@@ -26,9 +27,9 @@ def promise_of(predictor: Predictor, level: Level, tolerance: float) -> Promise:
     if level == "tensor" and config.frame != "none":
         return Promise(EXACT, "The frame turns all four quarter turns of an image to the same bits.")
     if config.is_quarter_turn_invariant_without_frame:
-        return Promise(
-            tolerance, "RFN and STS together are invariant to quarter turns, up to rounding in single precision."
-        )
+        spectral = isinstance(config, SpectralConfig)
+        reason = "RFN and STS together are" if spectral else "Features pooled over four quarter turns are"
+        return Promise(tolerance, f"{reason} invariant to quarter turns, up to rounding in single precision.")
     return Promise(None, "Without a frame, the layers of this network depend on the orientation.")
 
 

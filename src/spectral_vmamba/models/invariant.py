@@ -6,7 +6,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from spectral_vmamba.models.framing import Posed, enter_frame
-from spectral_vmamba.models.input_checks import check_finite
+from spectral_vmamba.models.input_checks import check_images
 from spectral_vmamba.models.network_config import NetworkConfig
 from spectral_vmamba.ops.frames import Frame, TurnPool, pool_over_turns
 
@@ -30,6 +30,15 @@ class InvariantModel(nn.Module):
             return super().__getattr__(name)
         except AttributeError:
             return getattr(super().__getattr__("model"), name)
+
+    def no_weight_decay(self) -> set[str]:
+        """Names of the parameters that take no weight decay."""
+        names = getattr(self.model, "no_weight_decay", set)
+        return {f"model.{name}" for name in names()}
+
+    def group_matcher(self, coarse: bool = False) -> Any:
+        """timm's patterns of parameter names, by depth."""
+        return {group: _after_prefix(patterns) for group, patterns in self._network.group_matcher(coarse).items()}
 
     def forward(self, images: Float[Tensor, "b c H W"]) -> Tensor:
         if self.config.copies == 1:
@@ -60,9 +69,11 @@ class InvariantModel(nn.Module):
         return [self._turn_back(each, posed) for each in outputs]
 
     def enter_frame(self, images: Float[Tensor, "b c H W"]) -> Posed:
-        """Return the images in the frame of the network. ValueError for NaN and infinite pixels, which have none."""
+        """Return the images in the frame of the network. ValueError for what is no batch of images, and for NaN and
+        infinite pixels, which have no frame."""
         if self.config.frame != "none":
-            check_finite(images)
+            channels = getattr(self._network, "in_chans", None) or images.shape[1] if images.dim() == 4 else 3
+            check_images(images, channels, 1)
         return enter_frame(images, self.config.frame)
 
     @property
@@ -76,3 +87,13 @@ class InvariantModel(nn.Module):
         if posed.pose is None or features.dim() != 4:
             return features
         return posed.pose.undo(features)
+
+
+def _after_prefix(patterns: Any) -> Any:
+    """Patterns of the names of a network, for the names of the network that contains it as `model`."""
+    if isinstance(patterns, str):
+        without_start = patterns.replace("^", "")
+        return rf"^model\.(?:{without_start})"
+    if isinstance(patterns, (list, tuple)):
+        return type(patterns)(_after_prefix(part) for part in patterns)
+    return patterns

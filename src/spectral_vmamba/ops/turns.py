@@ -73,18 +73,22 @@ def rotate_each(
 
 
 def rotated_positions(
-    maps: Float[Tensor, "b c h w"], directions: Float[Tensor, "b 2"], side: int | None = None, reflect: bool = False
+    maps: Float[Tensor, "b c h w"],
+    directions: Float[Tensor, "b 2"],
+    canvas: tuple[int, int] | None = None,
+    reflect: bool = False,
 ) -> Float[Tensor, "b h2 w2 2"]:
-    """Where the pixels of rotated maps come from, for `sample`: those of the same canvas, or of its center square of
-    `side` pixels. With `reflect`, everything beyond the inscribed disk is the disk reflected at its edge."""
+    """Where the pixels of rotated maps come from, for `sample`: those of the same canvas, or of another one, height and
+    width, with the same center. With `reflect`, everything beyond the inscribed disk is the disk reflected at its
+    edge."""
     # In float32 at least: half precision cannot tell the coordinates of neighboring pixels apart.
     dtype = torch.promote_types(maps.dtype, torch.float32)
     height, width = maps.shape[-2:]
     cos, sin = directions.to(dtype)[:, :, None, None].unbind(1)
     # Pixel centers from the center of the canvas, in half pixels; y points down. Every coordinate is computed by
     # itself: the rotation of an image does not depend on the rest of the batch.
-    canvas = (height, width) if side is None else (side, side)
-    y, x = (torch.arange(1 - length, length, 2, dtype=dtype, device=maps.device) for length in canvas)
+    sides = canvas or (height, width)
+    y, x = (torch.arange(1 - length, length, 2, dtype=dtype, device=maps.device) for length in sides)
     y = y[:, None]
     x, y = cos * x - sin * y, sin * x + cos * y
     if reflect:

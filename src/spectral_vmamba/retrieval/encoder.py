@@ -14,6 +14,7 @@ from spectral_vmamba.data.transforms import Preprocessing
 from spectral_vmamba.inference.network import default_preprocessing
 from spectral_vmamba.inference.predictor import load
 from spectral_vmamba.models import create_model, is_spectral, list_models
+from spectral_vmamba.models.tokens import GridFeatures
 from spectral_vmamba.ops.frames import Pose
 from spectral_vmamba.retrieval.feature_kinds import FeatureKind, Features, NetworkFeatures, StemFeatures, WholeFeatures
 from spectral_vmamba.utils.devices import resolve_device
@@ -48,7 +49,8 @@ class Encoder:
         return Embeddings(parts[0].numpy(), parts[1].half().numpy() if tokens else None)
 
     def token_layout(self) -> tuple[Int[np.ndarray, "l 2"], int]:
-        """Row and column of every token, on a grid over the center square of the image; channels of a token."""
+        """Row and column of every token, on a grid over the center square of the image, or with the frames
+        moment and upright of its content; channels of a token."""
         size = self.preprocessing.size
         noise = torch.randint(256, (PASS_SIZE, 3, size, size), generator=torch.Generator().manual_seed(0))
         _, maps, grid = self._features(noise.to(torch.uint8), True)
@@ -75,8 +77,8 @@ class Encoder:
         vectors = F.normalize(vectors.float(), dim=1)[: len(pixels)].cpu().clone()
         if maps is None or grid is None:
             return (vectors,)
-        maps = maps[: len(pixels)].cpu()
-        return vectors, grid.from_map(maps if pose is None else pose.undo(maps)).clone()
+        features = GridFeatures(grid.from_map(maps[: len(pixels)].cpu()), grid, pose)
+        return vectors, grid.from_map(features.maps()).clone()
 
 
 def build_encoder(

@@ -28,6 +28,7 @@ from spectral_vmamba.inference.logits import compute_logits
 from spectral_vmamba.inference.model_options import check_model, storable_options, without_initial_weights
 from spectral_vmamba.inference.network import build_classifier, check_stem, default_preprocessing, stem_digest
 from spectral_vmamba.metrics.classification import top_k_accuracy
+from spectral_vmamba.models.invariant import InvariantModel
 from spectral_vmamba.models.registry import is_spectral
 from spectral_vmamba.models.tokenizer import SpectralTokenizer
 from spectral_vmamba.models.tokens import Inputs
@@ -40,6 +41,8 @@ from spectral_vmamba.training.train_config import TrainConfig
 from spectral_vmamba.training.upright_fit import fit_upright
 from spectral_vmamba.utils.extras import require
 from spectral_vmamba.utils.wording import plural
+
+_FEW_UPRIGHT = 0.5  # below this share, the frame upright is doubtful
 
 
 def disagreement(logits: Float[Tensor, "b classes"]) -> Float[Tensor, ""]:
@@ -98,8 +101,10 @@ class ClassificationTask:
         if len(set(train.labels.tolist())) < 2:
             raise ValueError(f"expected images of at least two classes in {config.data}, got {train.classes}")
         check_classes(train.classes)
+        if config.initial and checkpoint is None:
+            config = _with_pose_of_initial(config, surroundings)
         if config.frame == "auto":
-            config = replace(config, frame=_choose_frame(config, train, surroundings))
+            config = _with_best_frame(config, train, surroundings)
         with preserve_generators():
             reseed(MODEL, config.seed)
             options = _training_options(config, checkpoint)
@@ -114,6 +119,7 @@ class ClassificationTask:
         elif config.initial:
             _initialize_from(model, find_checkpoint(config.initial), train.classes)
         preprocessing = default_preprocessing(model, config.image_size, config.crop)
+        preprocessing = replace(preprocessing, borders=config.borders)
         model = model.to(accelerator.device)
         _learn_upright(config, model, train, preprocessing, surroundings)
         feed = _make_feed(config, train, val, preprocessing, model, surroundings)
@@ -162,15 +168,33 @@ class ClassificationTask:
         }
 
 
-def _choose_frame(config: TrainConfig, train: ImageDataset, surroundings: Surroundings) -> Frame | None:
-    """The frame that does best on training images, or that of the checkpoint with the initial weights."""
-    if config.initial:
-        return load_checkpoint(find_checkpoint(config.initial)).header.model_options.get("frame")
+def _with_pose_of_initial(config: TrainConfig, surroundings: Surroundings) -> TrainConfig:
+    """The settings with the frame and turns of the checkpoint that the weights come from, where none are given."""
+    assert config.initial
+    options = load_checkpoint(find_checkpoint(config.initial)).header.model_options
+    found: dict[str, Any] = {}
+    if config.frame in (None, "auto") and "frame" not in config.model_options and "frame" in options:
+        found["frame"] = options["frame"]
+    if config.turns is None and "turns" not in config.model_options and isinstance(options.get("turns"), int):
+        found["turns"] = options["turns"]
+    if found:
+        described = ", ".join(f"{name} {value}" for name, value in found.items())
+        surroundings.reporter.note(f"{described}, as in {config.initial}")
+    frame = found.get("frame", None if config.frame == "auto" else config.frame)
+    return replace(config, **{**found, "frame": frame})
 
+
+def _with_best_frame(config: TrainConfig, train: ImageDataset, surroundings: Surroundings) -> TrainConfig:
+    """The settings with the frame that does best on training images."""
     accelerator, reporter = surroundings.accelerator, surroundings.reporter
 
-    def build(frame: Frame) -> torch.nn.Module:
-        options = _training_options(replace(config, frame=frame), None)
+    def with_frame(frame: Frame) -> TrainConfig:
+        # Upright images are seen once: turned copies would hide what is up.
+        turns = 1 if frame == "upright" and config.turns is None else config.turns
+        return replace(config, frame=frame, turns=turns)
+
+    def build(frame: Frame) -> nn.Module:
+        options = _training_options(with_frame(frame), None)
         return build_classifier(config.model, options, train.classes).to(accelerator.device)
 
     with preserve_generators():
@@ -181,7 +205,7 @@ def _choose_frame(config: TrainConfig, train: ImageDataset, surroundings: Surrou
     reporter.note(str(choice))
     # Every process has compared them on the same images; other processors may round differently.
     chosen = torch.tensor(FRAMES.index(choice.best), device=accelerator.device)
-    return FRAMES[int(require("accelerate.utils", "train").broadcast(chosen))]
+    return with_frame(FRAMES[int(require("accelerate.utils", "train").broadcast(chosen))])
 
 
 def _training_options(config: TrainConfig, checkpoint: Checkpoint | None) -> dict[str, Any]:
@@ -209,7 +233,9 @@ def _learn_upright(
     share = fit_upright(tokenizer, train, preprocessing, config.seed, workers, reporter.track)
     # Every process has fitted it on the same images; other processors may round differently.
     require("accelerate.utils", "train").broadcast(tokenizer.upright.weight.data)
-    reporter.note(f"learned what is up: {share:.0%} of held-out training images are put upright within 10°")
+    note = f"learned what is up: {share:.0%} of held-out training images are put upright within 10°"
+    poor = "; these images may have no upright position, for which the frame moment is better"
+    reporter.note(note + (poor if share < _FEW_UPRIGHT else ""))
 
 
 def _make_feed(
@@ -233,9 +259,12 @@ def _initialize_from(model: torch.nn.Module, path: Path, classes: tuple[str, ...
     checkpoint = load_checkpoint(path)
     weights = checkpoint.weights("best")
     if checkpoint.header.classes != classes:
-        weights = {name: tensor for name, tensor in weights.items() if not name.startswith("head")}
-    expected = {name: tensor.shape for name, tensor in model.state_dict().items() if not name.startswith("head")}
-    given = {name: tensor.shape for name, tensor in weights.items() if not name.startswith("head")}
+        head = _classifier_prefixes(model)
+        weights = {name: tensor for name, tensor in weights.items() if not name.startswith(head)}
+    # The score of the frame upright is fitted later, unless the checkpoint has one.
+    left_out = (*_classifier_prefixes(model), "tokenizer.upright.")
+    expected = {name: tensor.shape for name, tensor in model.state_dict().items() if not name.startswith(left_out)}
+    given = {name: tensor.shape for name, tensor in weights.items() if not name.startswith(left_out)}
     if expected != given:
         differing = [name for name in {**expected, **given} if expected.get(name) != given.get(name)]
         count = plural(len(differing), "tensor")
@@ -243,3 +272,11 @@ def _initialize_from(model: torch.nn.Module, path: Path, classes: tuple[str, ...
         raise ValueError(f"{path} does not match the model {type(model).__name__}: {problem}")
     model.load_state_dict(weights, strict=False)
     check_stem(model, checkpoint)
+
+
+def _classifier_prefixes(model: nn.Module) -> tuple[str, ...]:
+    """The beginnings of the names of the classifier's tensors."""
+    names: Any = getattr(model, "pretrained_cfg", {}).get("classifier") or "head"
+    names = (names,) if isinstance(names, str) else tuple(names)
+    prefix = "model." if isinstance(model, InvariantModel) else ""
+    return tuple(f"{prefix}{name}." for name in names)

@@ -144,7 +144,8 @@ class _TrainingRun:
             micro_batches = [next(batches) for _ in range(self.config.accumulate)]
         for batch in micro_batches:
             self.unreadable.add(batch.unreadable)
-            throughput.images += len(batch) * self.world_size
+            views = 1 if self.config.second_view_offset is None else 2
+            throughput.images += len(batch) // views * self.world_size
         return micro_batches
 
     # -- between steps ------------------------------------------------------------------------------------------------

@@ -31,11 +31,14 @@ class TrainConfig(RunConfig):
     models with a frozen stem, best with --turns 1), or auto, which compares the last three on training images; defaults
     to the model's"""
     turns: int | None = None
-    """turned copies of an image whose features are pooled; multiplies the work; defaults to the model's"""
+    """turned copies of an image whose features are pooled: 1, 4 or 8 for Spectral VMamba, 1, 2 or a multiple of 4 for
+    other networks; multiplies the work; defaults to the model's"""
     image_size: int | None = None
     """image height and width in pixels; defaults to the model's"""
     crop: float | None = None
     """share of the short side that the validation crop keeps; defaults to the model's"""
+    borders: bool = True
+    """with the frames moment and upright, leave out a uniform border around the content of images, as of scans"""
     views: int = 0
     """number of augmented views per image, used in turn; 0 draws a new view every epoch (8 with a cache)"""
     consistency: float = 0.0

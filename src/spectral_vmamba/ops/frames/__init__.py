@@ -11,7 +11,14 @@ A `Pose` is the turn that was applied; it converts feature maps between the two 
 
 from typing import Literal, get_args
 
-from spectral_vmamba.ops.frames.moment import brightness_direction, moment_frame, moment_orbit, rotate_further
+from spectral_vmamba.ops.frames.moment import (
+    brightness_direction,
+    find_rotation,
+    moment_frame,
+    moment_orbit,
+    rotate_further,
+    rotate_sharply,
+)
 from spectral_vmamba.ops.frames.orbit import TurnPool, pool_over_turns, turned_copies
 from spectral_vmamba.ops.frames.pose import Pose
 from spectral_vmamba.ops.frames.quarter import canonical_quarters, canonical_turn, quarter_frame
@@ -27,10 +34,12 @@ __all__ = [
     "brightness_direction",
     "canonical_quarters",
     "canonical_turn",
+    "find_rotation",
     "moment_frame",
     "moment_orbit",
     "pool_over_turns",
     "quarter_frame",
     "rotate_further",
+    "rotate_sharply",
     "turned_copies",
 ]

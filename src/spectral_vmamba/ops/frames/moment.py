@@ -34,7 +34,7 @@ def moment_frame(images: Float[Tensor, "b c h w"]) -> tuple[Float[Tensor, "b c h
     The quarter frame comes first, so that all quarter turns of an image give the same bits. The rotation is bicubic and
     limited to the values of the image, which it would overshoot at edges.
     """
-    turned, pose, rotation = _find_rotation(images)
+    turned, pose, rotation = find_rotation(images)
     return rotate_further(turned, pose, rotation)
 
 
@@ -67,10 +67,11 @@ def moment_orbit(images: Float[Tensor, "b c h w"], side: int, turns: int, blur: 
     """
     if turns < 4 or turns % 4:
         raise ValueError(f"expected a multiple of 4 turns, got {turns}")
-    turned, _, rotation = _find_rotation(images)
+    turned, _, rotation = find_rotation(images)
     blurred = blur_disk(turned, blur)
     steps = [2 * math.pi * i / turns for i in range(turns // 4)]
-    between = [rotate_sharply(blurred, _add_angle(rotation, step), side, reflect=True) for step in steps]
+    square = (side, side)
+    between = [rotate_sharply(blurred, _add_angle(rotation, step), square, reflect=True) for step in steps]
     return torch.stack([turn(copy, quarters) for quarters in range(4) for copy in between])
 
 
@@ -80,13 +81,16 @@ def _add_angle(rotation: Float[Tensor, "b 2"], radians: float) -> Float[Tensor, 
 
 
 def rotate_sharply(
-    images: Float[Tensor, "b c h w"], rotation: Float[Tensor, "b 2"], side: int | None = None, reflect: bool = False
+    images: Float[Tensor, "b c h w"],
+    rotation: Float[Tensor, "b 2"],
+    canvas: tuple[int, int] | None = None,
+    reflect: bool = False,
 ) -> Float[Tensor, "b c h2 w2"]:
     """Rotate by bicubic interpolation, limited to the range of values that each channel of an image has.
 
-    Returns the same canvas, or its center square; see `rotated_positions`.
+    Returns the same canvas, or another one; see `rotated_positions`.
     """
-    return _sample_sharply(images, rotated_positions(images, rotation, side, reflect))
+    return _sample_sharply(images, rotated_positions(images, rotation, canvas, reflect))
 
 
 def _blur(images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b c h w"]:
@@ -111,7 +115,8 @@ def _sample_either(
 
 def _may_branch(images: Tensor) -> bool:
     """Whether operations may depend on values: compilers cannot follow, and other devices would have to wait."""
-    return images.device.type == "cpu" and not torch.compiler.is_compiling()
+    traced = torch.compiler.is_compiling() or torch.jit.is_tracing()  # pyright: ignore[reportPrivateImportUsage]
+    return images.device.type == "cpu" and not traced
 
 
 def _sample_sharply(
@@ -121,7 +126,7 @@ def _sample_sharply(
     return sample(images, positions, interpolation="bicubic").clamp(lowest, highest)
 
 
-def _find_rotation(images: Float[Tensor, "b c h w"]) -> tuple[Float[Tensor, "b c h2 w2"], Pose, Float[Tensor, "b 2"]]:
+def find_rotation(images: Float[Tensor, "b c h w"]) -> tuple[Float[Tensor, "b c h2 w2"], Pose, Float[Tensor, "b 2"]]:
     """The disk in the quarter frame, its pose, and the rotation that remains to the frame "moment"."""
     turned, pose = quarter_frame(mask_outside_disk(images), stop_early=_may_branch(images))
     return turned, pose, brightness_direction(turned).flip(1)  # from the direction (right, up) to (0, 1)
