@@ -68,6 +68,7 @@ def measure_epochs(
     """Train and return the images per second of each epoch."""
     config = recipe(
         "lite",
+        frame=None,
         data=str(pack),
         output=tempfile.mkdtemp(dir=folder),
         cache=cached,

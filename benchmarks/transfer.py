@@ -102,6 +102,7 @@ class Result:
 def make_config(options: argparse.Namespace, variant: str, protocol: str, seed: int) -> TrainConfig:
     config = recipe(
         "lite",
+        frame=None,
         data=options.data,
         model_options={**VARIANTS[variant], **json.loads(options.model_options)},
         output=str(Path(options.output) / "runs" / f"{variant.replace(' ', '_')}-{protocol}-{seed}"),
