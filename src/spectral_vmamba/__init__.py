@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from spectral_vmamba.metrics.environment import Environment
     from spectral_vmamba.metrics.rotation import rotation_gap
     from spectral_vmamba.retrieval import EmbedConfig, embed, search
+    from spectral_vmamba.segmentation.model import create_segmenter
     from spectral_vmamba.training import OptimizerConfig, TrainConfig, fit, recipe
 
 # Imported on first use, so that importing the backbone stays fast.
@@ -24,6 +25,7 @@ _LAZY = {
     "OptimizerConfig": "training",
     "TrainConfig": "training",
     "certify": "inference",
+    "create_segmenter": "segmentation.model",
     "embed": "retrieval",
     "evaluate": "inference",
     "fit": "training",
@@ -69,6 +71,7 @@ __all__ = [
     "__version__",
     "certify",
     "create_model",
+    "create_segmenter",
     "embed",
     "evaluate",
     "fit",

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from spectral_vmamba.data.sources import DataSplit
 from spectral_vmamba.data.transforms import Preprocessing
 from spectral_vmamba.inference.header_conversion import convert_format_3
-from spectral_vmamba.inference.model_options import check_model
+from spectral_vmamba.inference.model_options import check_model, check_values
+from spectral_vmamba.models.decoder_config import DecoderConfig
 from spectral_vmamba.utils.settings import from_dict, to_json_dict
 from spectral_vmamba.utils.tensor_file import TensorFileError, read_tensors, write_tensors
 
@@ -29,10 +30,24 @@ Value = TypeVar("Value")
 _PREFIXES = ("raw.", "ema.", "optimizer.")
 _MAX_CLASSES = 250_000
 _MAX_PATH = 4096
+_MAX_WINDOW = 2**14
 
 
 class CheckpointError(ValueError):
     """The file is damaged, not a checkpoint of this package, or does not match the model."""
+
+
+@dataclass(frozen=True)
+class MaskHeader:
+    """What a segmentation network has besides its backbone and classes."""
+
+    decoder: DecoderConfig
+    palette: tuple[tuple[int, int, int], ...]
+    """the color of each class, for pictures"""
+    ignore_index: int
+    """the value of pixels without a class in the training masks"""
+    window: int
+    """images are seen in windows of this many pixels per side, smaller images as a whole"""
 
 
 @dataclass(frozen=True)
@@ -52,6 +67,8 @@ class CheckpointHeader:
     fingerprints: dict[str, str] = field(default_factory=dict)
     """of the images of each part of the split: whether they changed since"""
     versions: dict[str, str] = field(default_factory=dict)
+    masks: MaskHeader | None = None
+    """of a segmentation network; `model` is then its backbone, and `classes` are those of pixels"""
     training: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -142,7 +159,20 @@ def _check_header(header: CheckpointHeader) -> CheckpointHeader:
     for source in (header.split.data, header.split.val_data or ""):
         if len(source) > _MAX_PATH or not source.isprintable():
             raise ValueError(f"the name of the data contains control characters or is too long: {source[:60]!r}")
+    if header.masks is not None:
+        _check_masks(header.masks, len(header.classes))
     return replace(header, model_options=check_model(header.model, header.model_options))
+
+
+def _check_masks(masks: MaskHeader, classes: int) -> None:
+    for key, value in masks.decoder.decoder_options.items():
+        check_values(key, value)
+    if len(masks.palette) != classes or not all(0 <= part < 256 for color in masks.palette for part in color):
+        raise ValueError(f"expected a color from 0 to 255 for each of the {classes} classes")
+    if not 0 <= masks.ignore_index < 256:
+        raise ValueError(f"expected an ignore index from 0 to 255, got {masks.ignore_index}")
+    if not 1 <= masks.window <= _MAX_WINDOW:
+        raise ValueError(f"expected windows of 1 to {_MAX_WINDOW:,} pixels per side, got {masks.window:,}")
 
 
 def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:

@@ -71,7 +71,7 @@ def check_model(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in options.items():
         if not key.isidentifier() or key in _RESERVED or key.startswith(_RESERVED_PREFIXES):
             raise ValueError(f"the model option {key[:60]!r} is not allowed in a checkpoint")
-        _check_values(key, value)
+        check_values(key, value)
     family = find_family(name)
     if family is not None:
         _check_own_options(family, options)
@@ -86,9 +86,9 @@ def check_depth(options: Mapping[str, Any], tensors: int) -> None:
             raise ValueError(f"the model option {key} asks for {layers:,} layers; the file has {tensors:,} tensors")
 
 
-def _check_values(key: str, value: Any) -> None:
-    """Only words, bounded finite numbers, truth values and None, or tuples of them."""
-    values = list(_leaves(value))
+def check_values(key: str, value: Any) -> None:
+    """Only words, bounded finite numbers, truth values and None, or tuples and lists of them. Raises a ValueError."""
+    values = list(_leaves(_to_tuples(value)))
     if len(values) > _MAX_VALUES:
         raise ValueError(f"the model option {key} has {len(values):,} values; expected at most {_MAX_VALUES:,}")
     for part in values:

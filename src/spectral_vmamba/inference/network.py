@@ -1,6 +1,6 @@
 """Build a classifier from options or for the weights of a checkpoint, and find the preprocessing that it expects."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from torch import Tensor, nn
@@ -29,24 +29,35 @@ def build_classifier(
 
 
 def build_from_checkpoint(checkpoint: Checkpoint, which: WeightChoice) -> nn.Module:
-    """The model of a checkpoint, with its weights. Raises a CheckpointError if they do not match.
+    """The classifier of a checkpoint, with its weights. Raises a CheckpointError if they do not match."""
+    header = checkpoint.header
+    if header.masks is not None:
+        raise CheckpointError(
+            f"{checkpoint.path} contains a segmentation network; use `spectral-vmamba segment`, or "
+            "spectral_vmamba.load_segmenter"
+        )
+    options = without_initial_weights(header.model, header.model_options)
+    return build_with_weights(checkpoint, which, lambda: build_classifier(header.model, options, header.classes))
+
+
+def build_with_weights(checkpoint: Checkpoint, which: WeightChoice, build: Callable[[], nn.Module]) -> nn.Module:
+    """What `build` makes of the header of a checkpoint, with its weights; a CheckpointError if they do not match.
 
     Building a model allocates as much as its options say. It is therefore built without memory first, and only a model
     with exactly the tensors of the file is built a second time.
     """
     header, weights = checkpoint.header, checkpoint.weights(which)
-    options = without_initial_weights(header.model, header.model_options)
     size = sum(tensor.nbytes for tensor in weights.values())
     try:
-        check_depth(options, len(weights))
+        check_depth(header.model_options, len(weights))
         with BuildBudget(len(weights), size) as budget:
-            plan = build_classifier(header.model, options, header.classes)
+            plan = build()
         budget.check(plan)
     except Exception as error:  # options that no network takes end in errors of every kind
         problem = f"{type(error).__name__}: {error}" if not isinstance(error, ValueError) else str(error)
         raise CheckpointError(f"{checkpoint.path} describes no model that can be built: {problem[:500]}") from error
     _compare(plan.state_dict(), weights, checkpoint)
-    model = build_classifier(header.model, options, header.classes)
+    model = build()
     load_weights(model, weights)
     check_stem(model, checkpoint)
     return model

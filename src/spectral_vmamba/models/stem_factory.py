@@ -1,8 +1,5 @@
 """Build the stem that a configuration names."""
 
-import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -10,7 +7,7 @@ from timm.data.constants import IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD
 from torch import Tensor, nn
 
 from spectral_vmamba.layers import ConvStem, FrozenStem
-from spectral_vmamba.models._timm import timm
+from spectral_vmamba.models._timm import timm, without_warnings
 from spectral_vmamba.models.spectral_config import SpectralConfig
 from spectral_vmamba.models.stem_weights import MissingWeightsError, find_stem_weights
 
@@ -96,7 +93,7 @@ def _build_timm_stem(
         )
     indices = [len(available) - 1 - available[::-1].index(stride) for stride in strides]
     overlay = {"pretrained": True, "pretrained_cfg_overlay": {"state_dict": state}} if state is not None else {}
-    with _errors_only("timm.models._builder"):  # timm warns about weights of the part that is cut off
+    with without_warnings("timm.models._builder"):  # timm warns about weights of the part that is cut off
         body = timm.create_model(name, features_only=True, in_chans=in_chans, out_indices=tuple(indices), **overlay)
     _remove_later_stages(body, stages.module_name(indices[-1]))
     return body, [stages.channels()[index] for index in indices]
@@ -108,15 +105,3 @@ def _remove_later_stages(body: Any, last: str) -> None:
     stages = getattr(body, container, None) if container else None
     if isinstance(stages, nn.Sequential) and number.isdigit():
         setattr(body, container, stages[: int(number) + 1])
-
-
-@contextmanager
-def _errors_only(logger_name: str) -> Iterator[None]:
-    """Hide the logger's warnings."""
-    logger = logging.getLogger(logger_name)
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)

@@ -1,0 +1,121 @@
+"""A segmentation network: a backbone of this package or of timm, and a decoder of segmentation_models_pytorch."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from spectral_vmamba.layers.stems import pad_to_patches
+from spectral_vmamba.models._timm import without_warnings
+from spectral_vmamba.models.decoder_config import DecoderConfig
+from spectral_vmamba.models.framing import without_frame
+from spectral_vmamba.models.registry import find_family, is_spectral
+from spectral_vmamba.models.stem_weights import find_stem_weights
+from spectral_vmamba.models.tokenizer import SpectralTokenizer
+from spectral_vmamba.ops.frames import Frame
+from spectral_vmamba.ops.turns import turn
+from spectral_vmamba.segmentation.framing import place
+from spectral_vmamba.utils.extras import require
+
+_STRIDE = 32  # of the coarsest map: images are padded to multiples of it
+
+
+class SegmentationModel(nn.Module):
+    """From normalized images (b, 3, h, w) of any size to a score of every class for every pixel (b, classes, h, w).
+
+    `network` is a model of segmentation_models_pytorch.
+    """
+
+    def __init__(self, network: nn.Module, config: DecoderConfig):
+        super().__init__()
+        self.network, self.config = network, config
+        if config.frame == "upright" and (self.tokenizer is None or self.tokenizer.upright is None):
+            raise ValueError(
+                "the frame upright requires a backbone with a frozen pretrained stem, such as spectral_vmamba_lite; "
+                "the frame moment works with every backbone"
+            )
+
+    @property
+    def backbone(self) -> nn.Module:
+        """The backbone, with the names of parameters that it has as a classifier."""
+        features: Any = self.network.encoder.model  # pyright: ignore[reportAttributeAccessIssue]
+        return getattr(features, "model", features)
+
+    @property
+    def tokenizer(self) -> SpectralTokenizer | None:
+        tokenizer = getattr(self.backbone, "tokenizer", None)
+        return tokenizer if isinstance(tokenizer, SpectralTokenizer) else None
+
+    def forward(self, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b classes h w"]:
+        tokenizer = self.tokenizer
+        upright, stem = (None, None) if tokenizer is None else (tokenizer.upright, tokenizer.rfn.bare_features)
+        placed, placement = place(images, self.config.frame, upright, stem)
+        return placement.undo(self._average_turns(placed) if self.config.turns == 4 else self._scores(placed))
+
+    def _average_turns(self, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b classes h w"]:
+        scores = [turn(self._scores(turn(images, quarters)), -quarters) for quarters in range(4)]
+        # Added in the order of their values: without a frame, turns of an image come in another order.
+        return torch.stack(scores).sort(dim=0).values.mean(0)
+
+    def _scores(self, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b classes h w"]:
+        height, width = images.shape[-2:]
+        padded = pad_to_patches(images, _STRIDE)
+        scores = self.network(padded)
+        top, left = (padded.shape[-2] - height) // 2, (padded.shape[-1] - width) // 2
+        return scores[..., top : top + height, left : left + width]
+
+
+def create_segmenter(
+    backbone: str,
+    decoder: str = "upernet",
+    classes: int = 2,
+    *,
+    equivariant: bool = True,
+    frame: Frame | None = None,
+    turns: int = 1,
+    backbone_options: Mapping[str, Any] | None = None,
+    decoder_options: Mapping[str, Any] | None = None,
+    pretrained: bool = False,
+) -> SegmentationModel:
+    """Create a segmentation network.
+
+    `backbone` is a hierarchical model of this package or any encoder of timm. With `equivariant`, the mask of a
+    quarter-turned image is the turned mask, to the last bit: the frame is "quarter", or another one if given. Without
+    it, the frame is "none". `pretrained` loads weights of timm's backbones that are installed or cached; the frozen
+    stem of spectral_vmamba_lite always has its own. Requires the extra `segment`.
+
+    >>> import spectral_vmamba
+    >>> model = spectral_vmamba.create_segmenter("vmamba_nano", "fpn", classes=3)
+    >>> model(torch.zeros(1, 3, 50, 70)).shape
+    torch.Size([1, 3, 50, 70])
+    """
+    chosen: Frame = frame or ("quarter" if equivariant else "none")
+    if equivariant and chosen == "none":
+        raise ValueError("an equivariant network needs a frame: quarter, moment or upright; or pass equivariant=False")
+    config = DecoderConfig(decoder, dict(decoder_options or {}), chosen, turns)
+    return build_segmenter(backbone, dict(backbone_options or {}), config, classes, pretrained)
+
+
+def build_segmenter(
+    backbone: str, backbone_options: dict[str, Any], config: DecoderConfig, classes: int, pretrained: bool = False
+) -> SegmentationModel:
+    """Create a segmentation network from the choices that its checkpoint has."""
+    smp = require("segmentation_models_pytorch", "segment")
+    options, own = dict(backbone_options), find_family(backbone) is not None
+    if own:
+        # The network's own frame would turn images a second time.
+        options["frame"] = "upright" if config.frame == "upright" and is_spectral(backbone) else "none"
+    elif pretrained:
+        options["pretrained_cfg_overlay"] = {"state_dict": find_stem_weights(backbone, "required")}
+    weights = True if pretrained and not own else None
+    keywords = {**config.decoder_options, **options}
+    try:
+        with without_warnings("timm.models._builder"):  # about the weights of layers that an encoder does not have
+            network = smp.create_model(config.decoder, f"tu-{backbone}", weights, classes=classes, **keywords)
+    except TypeError as error:
+        raise ValueError(f"{config.decoder} with {backbone} does not take these options: {error}") from error
+    if options.get("frame") == "upright":
+        network.encoder.model.model = without_frame(network.encoder.model.model)
+    return SegmentationModel(network, config)

@@ -1,0 +1,125 @@
+"""Segmentation networks: shapes, and masks that turn with the image."""
+
+import pytest
+import torch
+
+import spectral_vmamba
+from spectral_vmamba.data.decode import normalize
+from spectral_vmamba.data.photographs import photograph_crops
+from spectral_vmamba.models.decoder_config import DECODERS
+from spectral_vmamba.ops.turns import inscribed_disk, rotate, turn
+from spectral_vmamba.segmentation.framing import place
+from tests.support.models import small_options
+
+pytest.importorskip("segmentation_models_pytorch", reason="needs the extra `segment`")
+
+CLASSES = 3
+
+
+@pytest.fixture(scope="module")
+def photographs():
+    return normalize(photograph_crops(2, 96), (0.5,) * 3, (0.25,) * 3)
+
+
+def build(backbone="vmamba_nano", decoder="fpn", **options):
+    torch.manual_seed(0)
+    small = {} if backbone == "resnet18" else small_options(backbone)
+    return spectral_vmamba.create_segmenter(backbone, decoder, CLASSES, backbone_options=small, **options).eval()
+
+
+def assert_turns_with_the_image(model, images):
+    with torch.inference_mode():
+        masks = model(images)
+        assert masks.shape == (len(images), CLASSES, *images.shape[-2:])
+        assert masks.isfinite().all()
+        for quarters in range(1, 4):
+            assert torch.equal(model(turn(images, quarters)), turn(masks, quarters))
+
+
+@pytest.mark.parametrize("frame", ["quarter", "moment"])
+@pytest.mark.parametrize("backbone", ["spectral_vmamba_nano", "vmamba_nano", "resnet18"])
+def test_quarter_turns_give_the_same_bits(backbone, frame, photographs):
+    model = build(backbone, frame=frame)
+    assert_turns_with_the_image(model, photographs)
+    assert_turns_with_the_image(model, photographs[..., 10:71, :])  # not square, not a multiple of the stride
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_quarter_turns_give_the_same_bits_with_every_decoder(decoder):
+    images = normalize(photograph_crops(2, 128), (0.5,) * 3, (0.25,) * 3)  # the decoder pan takes no smaller ones
+    assert_turns_with_the_image(build("resnet18", decoder), images)
+
+
+def test_without_a_frame_the_masks_differ(photographs):
+    model = build("resnet18", equivariant=False)
+    with torch.inference_mode():
+        assert not torch.equal(model(turn(photographs, 1)), turn(model(photographs), 1))
+
+
+def test_the_mean_over_four_turns_is_equivariant_without_a_frame(photographs):
+    model = build("resnet18", equivariant=False, turns=4).double()
+    images = photographs.double()
+    with torch.inference_mode():
+        turned, expected = model(turn(images, 1)), turn(model(images), 1)
+    torch.testing.assert_close(turned, expected, rtol=0, atol=1e-12)
+
+
+def test_masks_do_not_depend_on_the_rest_of_the_batch(photographs):
+    model = build(frame="moment").double()  # float32 convolutions round differently for other batch sizes
+    images = photographs.double()
+    with torch.inference_mode():
+        together = model(images)
+        alone = torch.cat([model(image) for image in images.split(1)])
+    torch.testing.assert_close(together, alone, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("size", [(64, 64), (50, 80)], ids=str)
+def test_a_rotated_image_keeps_all_of_its_pixels(size, photographs):
+    """In the frame and back, smooth images are nearly the same, corners included."""
+    images = torch.nn.functional.interpolate(photographs, (6, 6), mode="area")
+    images = torch.nn.functional.interpolate(images, size, mode="bicubic", align_corners=True)
+    placed, placement = place(images, "moment")
+    back = placement.undo(placed)
+    assert back.shape == images.shape
+    inside = (back - images)[..., 2:-2, 2:-2].abs().max()
+    assert inside < 0.1 * (images.max() - images.min())
+    ones, placement = place(torch.ones_like(images) + images * 0, "moment")
+    assert ones.shape[-1] >= max(size)
+
+
+def test_masks_of_turned_images_are_similar_in_the_frame_moment(photographs):
+    model = build("resnet18", frame="moment")
+    disk = inscribed_disk(96, 96, torch.device("cpu"))
+    images = photographs * disk
+    with torch.inference_mode():
+        masks, turned = model(images), model(rotate(images, 30.0) * disk)
+        plain = build("resnet18", equivariant=False)
+        plain_masks, plain_turned = plain(images), plain(rotate(images, 30.0) * disk)
+    error = (rotate(masks, 30.0) - turned)[..., disk].square().mean()
+    plain_error = (rotate(plain_masks, 30.0) - plain_turned)[..., disk].square().mean()
+    assert error < 0.2 * plain_error
+
+
+def test_gradients_reach_every_parameter(photographs):
+    model = build(frame="moment").train()
+    scores = model(photographs)
+    (scores * torch.randn_like(scores)).sum().backward()
+    missing = [name for name, part in model.named_parameters() if part.requires_grad and part.grad is None]
+    assert missing == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"decoder": "unnet"}, "did you mean unet"),
+        ({"frame": "none"}, "needs a frame"),
+        ({"turns": 3}, "1 or 4 turns"),
+        ({"decoder_options": {"encoder_weights": "x"}}, "decoder options such as"),
+        ({"decoder_options": {"decoder_depth": 3}}, "does not take these options"),
+        ({"frame": "upright"}, "frozen pretrained stem"),
+    ],
+)
+def test_wrong_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        build(**options)
