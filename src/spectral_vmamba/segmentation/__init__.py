@@ -1,0 +1,1 @@
+"""Semantic segmentation: networks that give a class to every pixel."""
