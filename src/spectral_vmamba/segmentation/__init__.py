@@ -1,0 +1,1 @@
+"""Semantic segmentation: networks that give every pixel a class."""
