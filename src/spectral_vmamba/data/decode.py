@@ -1,6 +1,7 @@
 """Decode image files: upright, RGB, with limits on what is read."""
 
 import struct
+from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 
@@ -40,18 +41,12 @@ def decode_image(content: bytes, name: str, largest_pixels: int = LARGEST_PIXELS
 
     Raises ValueError, with `name` in the message, for damaged images and for more than `largest_pixels`.
     """
-    if _is_heif(content):
-        _enable_heif(name)
-    try:
-        with Image.open(BytesIO(content)) as image:
-            width, height = image.size
-            if width * height <= largest_pixels:
-                return _to_rgb(ImageOps.exif_transpose(image))
-    except UnidentifiedImageError as error:  # its message names the stream, which differs from call to call
-        raise ValueError(f"{name} cannot be read as an image: unknown format") from error
-    except _DECODING_ERRORS as error:
-        raise ValueError(f"{name} cannot be read as an image: {error}") from error
-    raise ValueError(f"{name} has {width}×{height} pixels, more than the limit of {largest_pixels:,}")
+    return _decode(content, name, largest_pixels, _to_rgb)
+
+
+def decode_unconverted(content: bytes, name: str, largest_pixels: int = LARGEST_PIXELS) -> Image.Image:
+    """Decode the bytes of an image file as `decode_image`, but leave its pixels in their own mode."""
+    return _decode(content, name, largest_pixels, lambda image: image)
 
 
 def load_image(path: str | Path, largest_pixels: int = LARGEST_PIXELS) -> UInt8[Tensor, "3 H W"]:
@@ -100,6 +95,23 @@ def normalize(images: Tensor, mean: tuple[float, ...], std: tuple[float, ...]) -
     """Scale pixels 0..255 to 0..1, subtract the mean and divide by the standard deviation of each channel."""
     mean_, std_ = (torch.tensor(values, device=images.device).view(-1, 1, 1) for values in (mean, std))
     return (images.float() / 255 - mean_) / std_
+
+
+def _decode(
+    content: bytes, name: str, largest_pixels: int, convert: Callable[[Image.Image], Image.Image]
+) -> Image.Image:
+    if _is_heif(content):
+        _enable_heif(name)
+    try:
+        with Image.open(BytesIO(content)) as image:
+            width, height = image.size
+            if width * height <= largest_pixels:
+                return convert(ImageOps.exif_transpose(image))
+    except UnidentifiedImageError as error:  # its message names the stream, which differs from call to call
+        raise ValueError(f"{name} cannot be read as an image: unknown format") from error
+    except _DECODING_ERRORS as error:
+        raise ValueError(f"{name} cannot be read as an image: {error}") from error
+    raise ValueError(f"{name} has {width}×{height} pixels, more than the limit of {largest_pixels:,}")
 
 
 def _is_heif(content: bytes) -> bool:

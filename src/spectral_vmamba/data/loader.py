@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import torch
 from jaxtyping import Int, Shaped
@@ -18,6 +18,8 @@ from spectral_vmamba.data.unreadable import ReadError
 from spectral_vmamba.data.views import Transform, View, pose_of
 from spectral_vmamba.ops.frames import Pose
 from spectral_vmamba.utils.wording import at_least, plural
+
+AnyBatch = TypeVar("AnyBatch")
 
 
 @dataclass(frozen=True)
@@ -85,9 +87,9 @@ def stack_pixels(pixels: Sequence[Tensor]) -> Shaped[Tensor, "b 3 H W"]:
 
 @runtime_checkable
 class SampleReader(Protocol):
-    """Maps a key to a sample, in any process."""
+    """Maps a key to a sample or a ReadError, in any process."""
 
-    def __getitem__(self, key: Any) -> Sample | ReadError: ...
+    def __getitem__(self, key: Any) -> Any: ...
 
 
 class EvalSamples(Dataset):
@@ -152,9 +154,16 @@ def no_readable_image(dataset: ImageDataset) -> ValueError:
 
 
 def load_batches(
-    samples: SampleReader, batches: Iterable[Sequence], workers: int, pin_memory: bool = False
-) -> Iterator[Batch]:
-    """Load batches of keys in order, ahead of time in `workers` processes, or with 0 on demand in this process."""
+    samples: SampleReader,
+    batches: Iterable[Sequence],
+    workers: int,
+    pin_memory: bool = False,
+    collate: Callable[[list[Any]], AnyBatch] = collate,  # pyright: ignore[reportArgumentType]
+) -> Iterator[AnyBatch]:
+    """Load batches of keys in order, ahead of time in `workers` processes, or with 0 on demand in this process.
+
+    `collate` makes a batch of the samples of its keys.
+    """
     at_least(0, workers=workers)
     loader = DataLoader(
         samples,  # pyright: ignore[reportArgumentType]

@@ -34,7 +34,7 @@ def warp_disk(
     factor = floor(scale / _REDUCED_SCALE) if scale > _LARGEST_SCALE else 1
     sigma = _prefilter_sigma(scale / factor)
     reach = ceil(_GAUSSIAN_REACH * sigma)
-    x, y = _source_coordinates(disk, direction, size)
+    x, y = source_coordinates(disk, direction, size)
     region = _read_region(image, x, y, factor, margin=_BICUBIC_REACH + reach)
     height, width = region.pixels.shape[-2:]
     sources = torch.stack([region.normalize(x, region.left, width), region.normalize(y, region.top, height)], dim=-1)
@@ -59,7 +59,7 @@ class _Region:
         return ((positions - start) * (2 / (side * self.factor)) - 1).float()
 
 
-def _source_coordinates(
+def source_coordinates(
     disk: ContentDisk, direction: tuple[float, float], size: int
 ) -> tuple[Float[Tensor, "size size"], Float[Tensor, "size size"]]:
     """The position in the image of every pixel center of the result."""

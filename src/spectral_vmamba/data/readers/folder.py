@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from jaxtyping import Int
 from PIL import Image
 
 from spectral_vmamba.data.dataset import UNLABELED, ImageDataset
@@ -15,6 +16,7 @@ from spectral_vmamba.utils.wording import plural
 
 _TRAIN = ("train", "training")
 _VAL = ("val", "valid", "validation", "test")
+SPLIT_NAMES = (*_TRAIN, *_VAL)
 _TEST = "test"  # the test part if another part is the validation part
 
 
@@ -129,14 +131,19 @@ def read_csv(table: Path) -> dict[str, ImageDataset]:
 
 def divide_by_split(dataset: ImageDataset, splits: np.ndarray, source: str) -> dict[str, ImageDataset]:
     """The parts that a column of split names selects: train, val, and test if there are all three."""
+    return {name: dataset.subset(index) for name, index in split_indices(splits, source).items()}
+
+
+def split_indices(splits: np.ndarray, source: str) -> dict[str, Int[np.ndarray, "k"]]:
+    """The rows of each part that a column of split names selects: train, val, and test if there are all three."""
     indices = {str(name): np.flatnonzero(splits == name) for name in np.unique(splits)}
     train = next((indices[name] for name in _TRAIN if name in indices), None)
     val = next((indices[name] for name in _VAL if name in indices), None)
     if train is None or val is None:
         raise ValueError(f"expected the splits train and val (or test) in {source}, got {', '.join(indices)}")
-    parts = {"train": dataset.subset(train), "val": dataset.subset(val)}
+    parts = {"train": train, "val": val}
     if val is not indices.get(_TEST) and _TEST in indices:
-        parts["test"] = dataset.subset(indices[_TEST])
+        parts["test"] = indices[_TEST]
     return parts
 
 

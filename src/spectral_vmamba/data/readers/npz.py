@@ -28,6 +28,9 @@ class PackedFiles:
     data: UInt8[np.ndarray, "bytes"] | MappedArray
     offset: Int[np.ndarray, "n1"]
 
+    def sizes(self) -> list[int]:
+        return np.diff(self.offset).tolist()
+
     def content(self, i: int) -> bytes:
         return self.data[self.offset[i] : self.offset[i + 1]].tobytes()
 
@@ -64,6 +67,16 @@ def read_npz(path: Path) -> dict[str, ImageDataset]:
     )
 
 
+def map_files(pack: Pack, data_name: str, offset_name: str, count: int) -> PackedFiles:
+    """The files of a pack, concatenated in one array, by their positions in it in another array."""
+    data, offset = pack.map(data_name), pack.read(offset_name).astype(np.int64)
+    if data.dtype != np.uint8 or len(data.shape) != 1:
+        raise ValueError(f"expected {data_name} to hold bytes, got {data.dtype} of shape {data.shape}")
+    if offset.shape != (count + 1,) or offset[0] < 0 or (np.diff(offset) < 0).any() or offset[-1] > len(data):
+        raise ValueError(f"expected {offset_name} to hold {count + 1} ascending positions from 0 to {len(data)}")
+    return PackedFiles(data, offset)
+
+
 def dataset_from_arrays(
     pixels: np.ndarray, labels: np.ndarray, name: str, classes: tuple[str, ...] | None = None
 ) -> ImageDataset:
@@ -81,15 +94,10 @@ def _pixel_dataset(
 
 
 def _read_files(pack: Pack) -> dict[str, ImageDataset]:
-    data = pack.map("data")
-    offset, labels = pack.read("offset").astype(np.int64), pack.read("label").astype(np.int64)
-    if data.dtype != np.uint8 or len(data.shape) != 1:
-        raise ValueError(f"expected data to hold bytes, got {data.dtype} of shape {data.shape}")
-    if len(offset) != len(labels) + 1 or offset[0] < 0 or (np.diff(offset) < 0).any() or offset[-1] > len(data):
-        raise ValueError(f"expected offset to hold {len(labels) + 1} ascending positions from 0 to {len(data)}")
+    labels = pack.read("label").astype(np.int64)
+    files = map_files(pack, "data", "offset", len(labels))
     names = [f"{pack.path.stem}#{i}" for i in range(len(labels))]
-    sizes = np.diff(offset).tolist()
-    everything = ImageDataset(_class_names(pack, labels), labels, names, sizes, PackedFiles(data, offset))
+    everything = ImageDataset(_class_names(pack, labels), labels, names, files.sizes(), files)
     return (
         divide_by_split(everything, pack.read("split"), str(pack.path))
         if "split" in pack.names
