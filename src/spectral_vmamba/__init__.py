@@ -11,11 +11,12 @@ from spectral_vmamba.ops.traversal import Traversal
 
 if TYPE_CHECKING:
     from spectral_vmamba.data.transforms import Augmentation
-    from spectral_vmamba.inference import certify, evaluate, load, load_timm, save_for_hub
+    from spectral_vmamba.inference import certify, evaluate, load_timm, save_for_hub
+    from spectral_vmamba.loading import load
     from spectral_vmamba.metrics.environment import Environment
     from spectral_vmamba.metrics.rotation import rotation_gap
     from spectral_vmamba.retrieval import EmbedConfig, embed, search
-    from spectral_vmamba.segmentation.model import create_segmenter
+    from spectral_vmamba.segmentation import SegmentConfig, create_segmenter, evaluate_segmenter, fit_segmenter
     from spectral_vmamba.training import OptimizerConfig, TrainConfig, fit, recipe
 
 # Imported on first use, so that importing the backbone stays fast.
@@ -23,13 +24,16 @@ _LAZY = {
     "Augmentation": "data.transforms",
     "EmbedConfig": "retrieval",
     "OptimizerConfig": "training",
+    "SegmentConfig": "segmentation",
     "TrainConfig": "training",
     "certify": "inference",
-    "create_segmenter": "segmentation.model",
+    "create_segmenter": "segmentation",
     "embed": "retrieval",
     "evaluate": "inference",
+    "evaluate_segmenter": "segmentation",
     "fit": "training",
-    "load": "inference",
+    "fit_segmenter": "segmentation",
+    "load": "loading",
     "load_timm": "inference",
     "recipe": "training",
     "rotation_gap": "metrics.rotation",
@@ -64,6 +68,7 @@ __all__ = [
     "Augmentation",
     "EmbedConfig",
     "OptimizerConfig",
+    "SegmentConfig",
     "SpectralConfig",
     "SpectralVMamba",
     "TrainConfig",
@@ -74,7 +79,9 @@ __all__ = [
     "create_segmenter",
     "embed",
     "evaluate",
+    "evaluate_segmenter",
     "fit",
+    "fit_segmenter",
     "info",
     "invariant",
     "list_models",

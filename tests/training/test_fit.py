@@ -151,5 +151,6 @@ def test_steps_in_place_of_epochs(tmp_path):
     steps = load_checkpoint(result.folder / "last.safetensors").header.training["state"]["step"]
     assert steps == 3
     assert [report.step for report in result.history][-1] == 3
+    assert 1 < result.history[-1].loss < 4  # the mean over the steps that were made: log 10 at first
     again = train(config, resume=True)
     assert again.best == result.best

@@ -114,7 +114,7 @@ class _Measurement:
         for number, angle in enumerate(self.angles):
             pixels = rotate_pixels(image.pixels[None], angle, "black")[0]
             found = self.segmenter.mask(pixels) if angle else mask
-            disk = inscribed_disk(*found.shape, torch.device("cpu"))
+            disk = inscribed_disk(found.shape[0], found.shape[1], torch.device("cpu"))
             expected, upright = (rotate_mask(each, angle)[disk] for each in (labels, mask))
             self.turned[number] += self._count(found[disk], expected)
             self.agreeing[number] += torch.tensor([int((found[disk] == upright).sum()), int(disk.sum())])

@@ -147,8 +147,10 @@ def _trace_edges(mask: UInt8[np.ndarray, "h w"], regions: _Regions) -> _Edges:
     edge_at = np.full((4, len(rows)), -1)
     for number, part in enumerate(starts):
         edge_at[number, part] = first_numbers[number] + np.arange(len(part))
-    inside = [regions.at(rows[part] + d.ahead_inside[0], columns[part] + d.ahead_inside[1])
-              for d, part in zip(_DIRECTIONS, starts, strict=True)]
+    inside = [
+        regions.at(rows[part] + d.ahead_inside[0], columns[part] + d.ahead_inside[1])
+        for d, part in zip(_DIRECTIONS, starts, strict=True)
+    ]
     corners = np.concatenate(starts)
     return _Edges(
         np.stack([columns[corners], rows[corners]], 1),

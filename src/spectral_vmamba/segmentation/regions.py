@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-import torch
 from jaxtyping import Shaped, UInt8
 from PIL import Image, TiffImagePlugin
 from torch import Tensor

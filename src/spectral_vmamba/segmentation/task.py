@@ -148,9 +148,8 @@ class SegmentationTask:
             loss += torch.tensor([-chosen.clamp(min=1e-12).log().sum(dtype=torch.float64), len(chosen)])
         model.train(was_training)
         counts, loss, unreadable = (share.add_up(part.to(self.device)).cpu() for part in (counts, loss, unreadable))
-        missing = [
-            errors.get(i, ReadError(i, self.val.names[i], "see the other process")) for i in unreadable.nonzero()[:, 0]
-        ]
+        numbers: list[int] = unreadable.nonzero()[:, 0].tolist()
+        missing = [errors.get(i) or ReadError(i, self.val.names[i], "see the other process") for i in numbers]
         return Validation(mask_scores(counts).mean_iou, float(loss[0] / loss[1].clamp(min=1)), missing)
 
     def segmenter(self, model: nn.Module) -> Segmenter:

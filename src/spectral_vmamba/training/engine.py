@@ -158,7 +158,7 @@ class _TrainingRun:
         report = EpochReport(
             epoch=-(-state.step // self.order.steps_per_epoch),
             step=state.step,
-            loss=self._mean(state.losses / self.order.steps_per_epoch),
+            loss=self._mean(state.losses / ((state.step - 1) % self.order.steps_per_epoch + 1)),
             lr=self._learning_rate(),
             raw=raw.score,
             raw_loss=raw.loss,
