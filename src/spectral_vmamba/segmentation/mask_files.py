@@ -54,8 +54,9 @@ def write_geotiff_mask(
     rasterio = require("rasterio", "geo")
     windows = require("rasterio.windows", "geo")
     _check_palette(palette)
-    with atomic_write(path) as temporary:
-        with rasterio.open(
+    with (
+        atomic_write(path) as temporary,
+        rasterio.open(
             temporary,
             "w",
             driver="GTiff",
@@ -68,16 +69,17 @@ def write_geotiff_mask(
             compress="deflate",
             photometric="palette",
             bigtiff="if_safer",
-        ) as dataset:
-            dataset.write_colormap(1, {i: (*color, 255) for i, color in enumerate(palette)})
-            rows = _RowCounter(path, height, width, len(palette))
+        ) as dataset,
+    ):
+        dataset.write_colormap(1, {i: (*color, 255) for i, color in enumerate(palette)})
+        rows = _RowCounter(path, height, width, len(palette))
 
-            def write(ids: UInt8[np.ndarray, "rows width"]) -> None:
-                top = rows.check(ids)
-                dataset.write(ids, 1, window=windows.Window(0, top, width, len(ids)))
+        def write(ids: UInt8[np.ndarray, "rows width"]) -> None:
+            top = rows.check(ids)
+            dataset.write(ids, 1, window=windows.Window(0, top, width, len(ids)))
 
-            yield write
-            rows.check_complete()
+        yield write
+        rows.check_complete()
 
 
 class _RowCounter:
@@ -120,7 +122,7 @@ class _PngEncoder:
         lines = np.full((len(ids), ids.shape[1] + 1), _UP, np.uint8)
         lines[:, 1:] = ids - above[:-1]  # modulo 256
         self.previous = above[-1:].copy()
-        self._append(self.compressor.compress(lines))
+        self._append(self.compressor.compress(lines.tobytes()))
 
     def finish(self) -> None:
         self._append(self.compressor.flush())
