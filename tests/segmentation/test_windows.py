@@ -1,5 +1,7 @@
 """Sliding windows: they cover the image, are symmetric, and blend to the same bits in any order."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -52,7 +54,7 @@ def test_windows_cover_the_image_overlap_enough_and_are_symmetric(length, window
     else:
         assert starts[0] == 0
         assert starts[-1] == length - window
-        assert all(b - a <= window - overlap for a, b in zip(starts, starts[1:], strict=False))
+        assert all(b - a <= window - overlap for a, b in pairwise(starts))
         assert len(starts) <= -(-(length - window) // (window - overlap)) + 2, "no more windows than needed"
 
 

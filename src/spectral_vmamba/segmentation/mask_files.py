@@ -122,7 +122,7 @@ class _PngEncoder:
         lines = np.full((len(ids), ids.shape[1] + 1), _UP, np.uint8)
         lines[:, 1:] = ids - above[:-1]  # modulo 256
         self.previous = above[-1:].copy()
-        self._append(self.compressor.compress(lines))
+        self._append(self.compressor.compress(lines.tobytes()))
 
     def finish(self) -> None:
         self._append(self.compressor.flush())

@@ -112,9 +112,10 @@ def _positions(left_ends: Int[np.ndarray, "n 2"], lengths: Int[np.ndarray, "n"],
 
 
 def _segmentation(polygon: Polygon, height: int, width: int, simplify: float) -> list[list[float]] | dict[str, Any]:
-    if len(polygon.rings) > 1:
+    exterior, *holes = polygon.rings
+    if holes:
         return encode_runs(polygon, height, width)
-    return [simplify_ring(polygon.rings[0], simplify)[:-1].reshape(-1).tolist()]
+    return [simplify_ring(exterior, simplify)[:-1].reshape(-1).tolist()]
 
 
 @contextmanager

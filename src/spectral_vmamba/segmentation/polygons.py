@@ -1,15 +1,15 @@
 """Exact outlines of the regions of a mask, along the edges of its pixels.
 
 Points are (x, y) = (column, row) of pixel corners: x grows to the right and y downward, and the pixel in row r and
-column c is the square from (c, r) to (c + 1, r + 1). Counterclockwise means a positive shoelace sum of these numbers, as
-in GeoJSON; on the screen, where y points down, such a ring is clockwise.
+column c is the square from (c, r) to (c + 1, r + 1). Counterclockwise means a positive shoelace sum of these numbers,
+as in GeoJSON; on the screen, where y points down, such a ring is clockwise.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Int, Int16, UInt8
-from scipy.sparse import coo_array
+from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components, depth_first_order
 
 _BLOCK_PIXELS = 2**22
@@ -207,7 +207,7 @@ def _order_rings(following: Int[np.ndarray, "n"]) -> tuple[Int[np.ndarray, "n"],
     return order.astype(np.int64), np.cumsum(lengths) - lengths
 
 
-def _graph(sources: Int[np.ndarray, "n"], targets: Int[np.ndarray, "n"], count: int) -> coo_array:
+def _graph(sources: Int[np.ndarray, "n"], targets: Int[np.ndarray, "n"], count: int) -> csr_array:
     return coo_array((np.ones(len(sources), np.int8), (sources, targets)), shape=(count, count)).tocsr()
 
 

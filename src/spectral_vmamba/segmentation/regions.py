@@ -61,9 +61,8 @@ def open_regions(image: NamedImage | ImageLike, largest_pixels: int = LARGEST_PI
 class DecodedRegions:
     """Rectangles of an RGB image in memory."""
 
-    georeference = None
-
     def __init__(self, image: Image.Image):
+        self.georeference: Georeference | None = None
         self.image = image
         self.width, self.height = image.size
 
@@ -149,7 +148,7 @@ def _open_tiff(path: Path, largest_pixels: int) -> Iterator[TiffRegions]:
 
 
 def _reads_by_windows(path: Path) -> bool:
-    """Whether rasterio gives the pixels of the file as they are displayed: a TIFF that is not turned by its orientation,
+    """Whether rasterio gives the pixels of the file as they are displayed: a TIFF that its orientation does not turn,
     without a palette or other colors that have to be converted, with whole bytes."""
     if find_spec("rasterio") is None:
         return False
@@ -174,7 +173,8 @@ def _read_georeference(dataset: Any) -> Georeference | None:
     crs = dataset.crs
     code = crs.to_authority() if crs else None
     name = ":".join(code) if code else crs.to_wkt() if crs else ""
-    return Georeference(tuple(float(value) for value in tuple(dataset.transform)[:6]), name)
+    a, b, c, d, e, f, *_ = (float(value) for value in dataset.transform)
+    return Georeference((a, b, c, d, e, f), name)
 
 
 @contextmanager

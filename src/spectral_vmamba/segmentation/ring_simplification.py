@@ -7,9 +7,9 @@ from jaxtyping import Bool, Float, Num
 def simplify_ring(ring: Num[np.ndarray, "n 2"], tolerance: float) -> Num[np.ndarray, "m 2"]:
     """Leave out points of a closed ring that are at most `tolerance` from the simplified one.
 
-    The result is closed, and has at least three corners, an area and the orientation of the ring; a ring that would lose
-    them is returned as it is. Regions are simplified one by one: outlines that two of them share may come apart, and
-    with tolerances of many pixels a ring may cross itself or others.
+    The result is closed, and has at least three corners, an area and the orientation of the ring; a ring that would
+    lose them is returned as it is. Regions are simplified one by one: outlines that two of them share may come apart,
+    and with tolerances of many pixels a ring may cross itself or others.
     """
     if tolerance <= 0:
         return ring

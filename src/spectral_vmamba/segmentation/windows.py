@@ -136,6 +136,18 @@ class _Blend:
         self.first = end
 
 
+def class_probabilities(logits: Scores, images: UInt8[Tensor, "b 3 h w"]) -> list[Float32[np.ndarray, "classes h w"]]:
+    """Run the network on images; the softmax of its logits. Raises an error if their shape or values are wrong."""
+    scores = logits(images)
+    if scores.ndim != 4 or scores.shape[0] != len(images) or scores.shape[2:] != images.shape[2:]:
+        expected = f"({len(images)}, classes, {images.shape[2]}, {images.shape[3]})"
+        raise ValueError(f"expected logits {expected} of the network, got {tuple(scores.shape)}")
+    probabilities = [softmax(score) for score in scores]
+    if not all(np.isfinite(values).all() for values in probabilities):
+        raise FloatingPointError("the logits of the network are not finite; check its weights and precision")
+    return probabilities
+
+
 def softmax(logits: Float[Tensor, "classes h w"]) -> Float32[np.ndarray, "classes h w"]:
     """Class probabilities whose bits do not depend on where a pixel is, unlike those of torch's vectorized softmax."""
     values = logits.detach().float().cpu().numpy()
@@ -149,16 +161,7 @@ def _window_probabilities(
 ) -> Iterator[tuple[tuple[int, int], Float32[np.ndarray, "classes window window"]]]:
     for places in batches:
         images = torch.stack([_read_window(read, height, width, window, *place) for place in places])
-        scores = logits(images)
-        if scores.ndim != 4 or scores.shape[0] != len(images) or scores.shape[2:] != images.shape[2:]:
-            raise ValueError(
-                f"expected logits ({len(images)}, classes, {window}, {window}) of the network, got {tuple(scores.shape)}"
-            )
-        for place, score in zip(places, scores, strict=True):
-            probabilities = softmax(score)
-            if not np.isfinite(probabilities).all():
-                raise FloatingPointError("the logits of the network are not finite; check its weights and precision")
-            yield place, probabilities
+        yield from zip(places, class_probabilities(logits, images), strict=True)
 
 
 def _read_window(
