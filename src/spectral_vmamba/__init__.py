@@ -16,7 +16,13 @@ if TYPE_CHECKING:
     from spectral_vmamba.metrics.environment import Environment
     from spectral_vmamba.metrics.rotation import rotation_gap
     from spectral_vmamba.retrieval import EmbedConfig, embed, search
-    from spectral_vmamba.segmentation import SegmentConfig, create_segmenter, evaluate_segmenter, fit_segmenter
+    from spectral_vmamba.segmentation import (
+        SegmentConfig,
+        create_segmenter,
+        evaluate_segmenter,
+        fit_segmenter,
+        segment_recipe,
+    )
     from spectral_vmamba.training import OptimizerConfig, TrainConfig, fit, recipe
 
 # Imported on first use, so that importing the backbone stays fast.
@@ -39,6 +45,7 @@ _LAZY = {
     "rotation_gap": "metrics.rotation",
     "save_for_hub": "inference",
     "search": "retrieval",
+    "segment_recipe": "segmentation",
 }
 
 
@@ -91,6 +98,7 @@ __all__ = [
     "rotation_gap",
     "save_for_hub",
     "search",
+    "segment_recipe",
     "selective_scan",
     "spectral_traversal",
 ]

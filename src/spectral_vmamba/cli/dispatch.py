@@ -18,12 +18,13 @@ from spectral_vmamba.cli import (
     models,
     predict,
     search,
+    segment,
     split,
     train,
     traversal,
 )
 from spectral_vmamba.cli.console import print_error, print_line, print_warning
-from spectral_vmamba.cli.options import CommandParser
+from spectral_vmamba.cli.options import CommandParser, add_commands
 from spectral_vmamba.data.readers.folder_listing import SkippedFilesWarning
 
 COMMANDS = {
@@ -33,6 +34,7 @@ COMMANDS = {
     "predict": predict,
     "embed": embed,
     "search": search,
+    "segment": segment,
     "split": split,
     "models": models,
     "traversal": traversal,
@@ -52,11 +54,7 @@ Examples:
 def build_parser() -> CommandParser:
     """Return the parser of all subcommands."""
     parser = CommandParser(prog="spectral-vmamba", description=_DESCRIPTION, version=__version__)
-    subcommands = parser.add_subcommands(required=True, metavar="COMMAND")
-    for name, module in COMMANDS.items():
-        command = module.parser()
-        subcommands.add_subcommand(name, command, help=(module.__doc__ or name).splitlines()[0])
-        command.prog = f"{parser.prog} {name}"
+    add_commands(parser, COMMANDS)
     return parser
 
 

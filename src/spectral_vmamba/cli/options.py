@@ -1,6 +1,7 @@
 """The parser of the commands: options derived from settings classes, and recipes."""
 
 from argparse import RawDescriptionHelpFormatter
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, NoReturn, TypeVar
 
@@ -57,6 +58,18 @@ class CommandParser(ArgumentParser):
         if isinstance(parser, CommandParser) and parser is not self:
             parser.error(text)
         super().error(text)
+
+
+def add_commands(parser: CommandParser, modules: Mapping[str, Any]) -> None:
+    """Add a subcommand for each module, and those that its `COMMANDS` lists. The first line of its docstring is the
+    help text."""
+    subcommands = parser.add_subcommands(required=True, metavar="COMMAND")
+    for name, module in modules.items():
+        command = module.parser()
+        subcommands.add_subcommand(name, command, help=(module.__doc__ or name).splitlines()[0])
+        command.prog = f"{parser.prog} {name}"
+        if hasattr(module, "COMMANDS"):  # jsonargparse wants them added from the top down
+            add_commands(command, module.COMMANDS)
 
 
 def add_settings(parser: CommandParser, kind: type, skip: tuple[str, ...] = ()) -> None:

@@ -28,7 +28,7 @@ def explain_usage_error(parser: ArgumentParser, message: str) -> tuple[ArgumentP
 def _explain_required(parser: ArgumentParser, keys: str) -> tuple[ArgumentParser, str]:
     parser, names = _find_command(parser, keys.split(", "))
     arguments = " and ".join(_option_name(parser, name) for name in names)
-    command = parser.prog.split()[-1]
+    command = parser.prog.partition(" ")[2]
     return parser, f"{command} requires {arguments}, as in: {_first_example(parser)}"
 
 
@@ -95,7 +95,7 @@ def _find_command(parser: ArgumentParser, keys: list[str]) -> tuple[ArgumentPars
     command, commands = keys[0].partition(".")[0], _commands(parser)
     if command not in commands:
         return parser, keys
-    return commands[command], [key.removeprefix(f"{command}.") for key in keys]
+    return _find_command(commands[command], [key.removeprefix(f"{command}.") for key in keys])
 
 
 def _find_action(parser: ArgumentParser, key: str) -> Action | None:

@@ -4,7 +4,7 @@ from spectral_vmamba.segmentation.augmentation import MaskAugmentation
 from spectral_vmamba.segmentation.evaluation import MaskEvaluation, evaluate_segmenter
 from spectral_vmamba.segmentation.fit import fit_segmenter
 from spectral_vmamba.segmentation.model import SegmentationModel, create_segmenter
-from spectral_vmamba.segmentation.segment_config import SegmentConfig
+from spectral_vmamba.segmentation.segment_config import SegmentConfig, segment_recipe
 from spectral_vmamba.segmentation.segmenter import SegmentedImage, Segmenter, load_segmenter
 
 __all__ = [
@@ -18,4 +18,5 @@ __all__ = [
     "evaluate_segmenter",
     "fit_segmenter",
     "load_segmenter",
+    "segment_recipe",
 ]

@@ -7,6 +7,7 @@ from spectral_vmamba.inference.checkpoint import CheckpointHeader
 from spectral_vmamba.models.decoder_config import DecoderConfig
 from spectral_vmamba.ops.frames import Frame
 from spectral_vmamba.segmentation.augmentation import MaskAugmentation
+from spectral_vmamba.training.recipes import read_recipe
 from spectral_vmamba.training.run_config import OptimizerConfig, RunConfig
 from spectral_vmamba.utils.wording import at_least
 
@@ -81,3 +82,15 @@ class SegmentConfig(RunConfig):
 
     def describes(self, header: CheckpointHeader) -> bool:
         return super().describes(header) and header.masks is not None and header.masks.decoder == self.network
+
+
+def segment_recipe(name: str, **changes: Any) -> SegmentConfig:
+    """The settings of a recipe for segmentation, or of a YAML file, with changes. A group of settings may be changed in
+    part.
+
+    >>> from spectral_vmamba import segment_recipe
+    >>> config = segment_recipe("segment_lite", data="tiles/", augment={"rotation": 180})
+    >>> config.model, config.augment.rotation
+    ('spectral_vmamba_lite', 180)
+    """
+    return read_recipe(SegmentConfig, name, changes)

@@ -2,8 +2,9 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeVar
 
+from spectral_vmamba.training.run_config import RunConfig
 from spectral_vmamba.training.train_config import TrainConfig
 from spectral_vmamba.utils.extras import require
 from spectral_vmamba.utils.settings import from_dict, nested_settings
@@ -14,17 +15,27 @@ _HERE = Path(__file__).resolve()
 _FOLDERS = (_HERE.parents[1] / "recipes", _HERE.parents[3] / "recipes")
 
 
-def list_recipes() -> dict[str, Path]:
-    """The recipes that ship with the package, by name."""
-    found = {}
+RecipeKind = Literal["classification", "segmentation"]
+Config = TypeVar("Config", bound=RunConfig)
+
+
+def list_recipes(kind: RecipeKind | None = "classification") -> dict[str, Path]:
+    """The recipes that ship with the package, by name; None for those of every kind. Those of segmentation networks
+    name a decoder."""
+    found: dict[str, Path] = {}
     for folder in reversed(_FOLDERS):
         found |= {path.stem: path for path in sorted(folder.glob("*.yaml"))}
-    return found
+    return {name: path for name, path in found.items() if kind in (None, _kind_of(path))}
+
+
+def _kind_of(path: Path) -> RecipeKind:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return "segmentation" if any(line.startswith("decoder:") for line in lines) else "classification"
 
 
 def find_recipe(name: str) -> Path:
     """The file of a recipe by its name, or the path of a YAML file of your own."""
-    known = list_recipes()
+    known = list_recipes(None)
     path = known.get(name, Path(name))
     if not path.is_file():
         meant = closest(name, known)
@@ -41,14 +52,19 @@ def recipe(name: str, **changes: Any) -> TrainConfig:
     >>> config.epochs, config.augment.rotation, config.augment.vflip
     (50, 10, 0.5)
     """
+    return read_recipe(TrainConfig, name, changes)
+
+
+def read_recipe(kind: type[Config], name: str, changes: dict[str, Any]) -> Config:
+    """The settings of a recipe or of a YAML file, with changes. A group of settings may be changed in part."""
     stored = require("yaml", "train").safe_load(find_recipe(name).read_text(encoding="utf-8"))
-    defaults = asdict(TrainConfig())
+    defaults = asdict(kind())
     unknown = (stored.keys() | changes.keys()) - defaults.keys()
     if unknown:
         raise ValueError(f"{name} has no setting {sorted(unknown)[0]!r}; there are {', '.join(defaults)}")
     groups = {}
-    for group in nested_settings(TrainConfig):
+    for group in nested_settings(kind):
         change: Any = changes.get(group, {})
         values = change if isinstance(change, dict) else asdict(change)
         groups[group] = {**defaults[group], **stored.get(group, {}), **values}
-    return from_dict(TrainConfig, {**defaults, **stored, **changes, **groups})
+    return from_dict(kind, {**defaults, **stored, **changes, **groups})
