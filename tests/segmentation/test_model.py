@@ -8,7 +8,7 @@ from spectral_vmamba.data.decode import normalize
 from spectral_vmamba.data.photographs import photograph_crops
 from spectral_vmamba.models.decoder_config import DECODERS
 from spectral_vmamba.ops.turns import inscribed_disk, rotate, turn
-from spectral_vmamba.segmentation.framing import place
+from spectral_vmamba.segmentation.placement import place
 from tests.support.models import small_options
 
 pytest.importorskip("segmentation_models_pytorch", reason="needs the extra `segment`")

@@ -13,7 +13,7 @@ from spectral_vmamba.data.loader import TrainSamples
 from spectral_vmamba.inference.checkpoint import load_checkpoint, save_checkpoint
 from spectral_vmamba.models.classifier import Classifier
 from spectral_vmamba.training import SilentReporter, TrainingError, fit
-from spectral_vmamba.training.classification import disagreement
+from spectral_vmamba.training.classification_task import disagreement
 from spectral_vmamba.utils.interruption import Interrupted
 from tests.support.runs import CROPS_ONLY, digits_config, quick_config, tensors_equal
 from tests.training.test_run import SignalAtStep

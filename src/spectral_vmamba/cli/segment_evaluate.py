@@ -13,7 +13,7 @@ from rich.console import Console
 from spectral_vmamba.cli.console import folding_table, print_line, print_table
 from spectral_vmamba.cli.options import CommandParser
 from spectral_vmamba.data.unreadable import summarize_unreadable
-from spectral_vmamba.segmentation.evaluation import MaskEvaluation
+from spectral_vmamba.segmentation.mask_evaluation import MaskEvaluation
 from spectral_vmamba.segmentation.metrics import MaskScores
 from spectral_vmamba.utils.atomic_files import prepare_folder, write_text
 from spectral_vmamba.utils.progress import progress_bars

@@ -16,7 +16,7 @@ from spectral_vmamba.models.stem_weights import find_stem_weights
 from spectral_vmamba.models.tokenizer import SpectralTokenizer
 from spectral_vmamba.ops.frames import Frame
 from spectral_vmamba.ops.turns import turn
-from spectral_vmamba.segmentation.framing import place
+from spectral_vmamba.segmentation.placement import place
 from spectral_vmamba.utils.extras import require
 
 _STRIDE = 32  # of the coarsest map: images are padded to multiples of it

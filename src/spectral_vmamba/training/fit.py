@@ -1,6 +1,6 @@
 """Train a classifier."""
 
-from spectral_vmamba.training.classification import ClassificationTask
+from spectral_vmamba.training.classification_task import ClassificationTask
 from spectral_vmamba.training.engine import FitResult, run_training
 from spectral_vmamba.training.reporting import Reporter
 from spectral_vmamba.training.train_config import TrainConfig

@@ -1,7 +1,7 @@
 """Train a segmentation network."""
 
 from spectral_vmamba.segmentation.segment_config import SegmentConfig
-from spectral_vmamba.segmentation.task import SegmentationTask
+from spectral_vmamba.segmentation.segmentation_task import SegmentationTask
 from spectral_vmamba.training.engine import FitResult, run_training
 from spectral_vmamba.training.reporting import Reporter
 
