@@ -14,10 +14,11 @@ from tests.support.masked_folders import encode
 
 IDS = np.array([[0, 1, 2], [2, 255, 1]], np.uint8)
 COLORS = np.array([(0, 0, 0), (128, 64, 128), (0, 255, 0)], np.uint8)
+PLAIN = MaskCoding()
 COLOR_CODING = MaskCoding(colors={tuple(color.tolist()): i for i, color in enumerate(COLORS)})
 
 
-def decode(content: bytes, coding: MaskCoding = MaskCoding()) -> list[list[int]]:
+def decode(content: bytes, coding: MaskCoding = PLAIN) -> list[list[int]]:
     mask = decode_mask(content, "m.png", coding)
     assert mask.dtype == np.uint8
     return mask.tolist()

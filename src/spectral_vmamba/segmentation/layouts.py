@@ -37,8 +37,8 @@ def pair_folders(
     """
     image_files, mask_files = _index_files(images, image_ending), _index_files(masks, mask_ending)
     problems = [
-        _describe_missing("image", images, "mask", masks, {*image_files} - {*mask_files}, image_files),
-        _describe_missing("mask", masks, "image", images, {*mask_files} - {*image_files}, mask_files),
+        _describe_missing("image", images, "a mask", masks, {*image_files} - {*mask_files}, image_files),
+        _describe_missing("mask", masks, "an image", images, {*mask_files} - {*image_files}, mask_files),
     ]
     if any(problems):
         raise ValueError("; ".join(filter(None, problems)) + "; expected the same names, except for the suffix")
@@ -103,6 +103,8 @@ def _parts_inside(images: Path, masks: Path) -> dict[str, tuple[Path, Path]]:
 
 def _index_files(folder: Path, ending: str) -> dict[str, Path]:
     """Relative path without ending and suffix → file. Paths are in one Unicode form: macOS decomposes characters."""
+    if not folder.is_dir():
+        return {}
     paths, skipped = list_folder(folder)
     if not ending:
         skipped.warn(folder)
@@ -122,7 +124,7 @@ def _describe_missing(
     if not missing:
         return ""
     names = [str(files[key].relative_to(folder)) for key in sorted(missing)]
-    return f"{plural(len(missing), kind)} in {folder} without a {partner} in {partners}: {_shorten(names)}"
+    return f"{plural(len(missing), kind)} in {folder} without {partner} in {partners}: {_shorten(names)}"
 
 
 def _shorten(names: list[str]) -> str:
