@@ -18,8 +18,9 @@ REPOSITORY = ROOT.parents[1]
 FUNCTIONS = [
     *("create_model", "invariant", "list_models", "selective_scan", "spectral_traversal", "info", "rotation_gap"),
     *("recipe", "fit", "load", "load_timm", "evaluate", "certify", "embed", "search", "save_for_hub"),
+    *("create_segmenter", "segment_recipe", "fit_segmenter", "evaluate_segmenter"),
 ]
-CONFIGS = ["SpectralConfig", "TrainConfig", "OptimizerConfig", "Augmentation", "EmbedConfig"]
+CONFIGS = ["SpectralConfig", "TrainConfig", "SegmentConfig", "OptimizerConfig", "Augmentation", "EmbedConfig"]
 TYPES = ["SpectralVMamba", "Traversal"]
 
 
@@ -45,9 +46,9 @@ def examples_folder(tmp_path_factory):
     return tmp_path_factory.mktemp("examples")
 
 
-# In this order: `fit` trains the run that the examples of `load`, `evaluate`, `certify` and `embed` use.
+# In this order: `fit` and `fit_segmenter` train the runs that the examples of `load`, `evaluate` and others use.
 @pytest.mark.parametrize(
-    "name", sorted([*FUNCTIONS, *CONFIGS], key=lambda name: (name != "fit", name == "search", name))
+    "name", sorted([*FUNCTIONS, *CONFIGS], key=lambda name: (not name.startswith("fit"), name == "search", name))
 )
 def test_docstring_example_runs(name, examples_folder, monkeypatch):
     monkeypatch.chdir(examples_folder)

@@ -213,7 +213,7 @@ def test_impossible_options(changes, message):
 @pytest.mark.parametrize("count", [2, 257])
 def test_segmenters_with_impossible_classes(tmp_path, count):
     broken = replace(ToySegmenter(), classes=tuple(map(str, range(count))))
-    with pytest.raises(ValueError, match="expected 2 colors|at most 256 classes"):
+    with pytest.raises(ValueError, match=r"expected 2 colors|at most 256 classes"):
         predict(tmp_path, segmenter=broken)
 
 

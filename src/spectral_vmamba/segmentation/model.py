@@ -87,6 +87,7 @@ def create_segmenter(
     stem of spectral_vmamba_lite always has its own. Requires the extra `segment`.
 
     >>> import spectral_vmamba
+    >>> import torch
     >>> model = spectral_vmamba.create_segmenter("vmamba_nano", "fpn", classes=3)
     >>> model(torch.zeros(1, 3, 50, 70)).shape
     torch.Size([1, 3, 50, 70])
