@@ -70,7 +70,8 @@ def _explain_missing_value(parser: ArgumentParser, name: str) -> tuple[ArgumentP
     return parser, f"{name.rpartition('/')[2]}: expected a value"
 
 
-def _explain_missing_command(parser: ArgumentParser) -> tuple[ArgumentParser, str]:
+def _explain_missing_command(parser: ArgumentParser, key: str) -> tuple[ArgumentParser, str]:
+    parser, _ = _find_command(parser, [key])
     return parser, f"expected a command: {_join(_commands(parser))}"
 
 
@@ -82,7 +83,7 @@ _EXPLANATIONS: dict[str, Callable[..., tuple[ArgumentParser, str]]] = {
     r"^argument (\S+): invalid choice: '(.*?)' \(choose from (.+)\)": _explain_choice,
     r"^argument (\S+): invalid _boolean_type value: '(.*)'": _explain_boolean,
     r"^argument (\S+): expected (?:one|at least one) argument": _explain_missing_value,
-    r'^expected "subcommand" to be one of': _explain_missing_command,
+    r'^expected "((?:\w+\.)*)subcommand" to be one of': _explain_missing_command,
 }
 
 
