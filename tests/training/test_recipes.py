@@ -30,6 +30,6 @@ def test_a_group_can_be_changed_in_part(change):
 
 def test_unknown_recipes_and_settings_are_rejected():
     with pytest.raises(ValueError, match=r"no recipe 'none': neither a file nor one of .*digits"):
-        find_recipe("none")
+        find_recipe("none", "classification")
     with pytest.raises(ValueError, match=r"digits has no setting 'color'; there are data, "):
         recipe("digits", color="red")

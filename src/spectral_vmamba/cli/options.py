@@ -15,7 +15,7 @@ from jsonargparse import (
 )
 
 from spectral_vmamba.cli.usage_errors import explain_usage_error
-from spectral_vmamba.training.recipes import find_recipe
+from spectral_vmamba.training.recipes import RecipeKind, find_recipe
 from spectral_vmamba.utils.devices import Device
 from spectral_vmamba.utils.settings import from_dict
 
@@ -87,9 +87,17 @@ def parse_settings(kind: type[Settings], config: Namespace) -> Settings:
 class RecipeFile(ActionConfigFile):
     """An option that reads settings from a YAML file, or from a recipe of the package by its name."""
 
+    recipe_kind: RecipeKind = "classification"
+
     def __call__(self, parser, cfg, values, option_string=None):  # pyright: ignore
         try:
-            path = find_recipe(str(values))
+            path = find_recipe(str(values), self.recipe_kind)
         except ValueError as error:
             parser.error(str(error))
         return super().__call__(parser, cfg, str(path), option_string)
+
+
+class SegmentationRecipeFile(RecipeFile):
+    """The same for recipes of segmentation networks."""
+
+    recipe_kind = "segmentation"

@@ -4,7 +4,7 @@ from jsonargparse import Namespace
 from rich.console import Console
 
 from spectral_vmamba.cli.console import print_line
-from spectral_vmamba.cli.options import CommandParser, RecipeFile, add_settings, parse_settings
+from spectral_vmamba.cli.options import CommandParser, SegmentationRecipeFile, add_settings, parse_settings
 from spectral_vmamba.segmentation.segment_config import SegmentConfig
 from spectral_vmamba.training.recipes import list_recipes
 
@@ -31,7 +31,9 @@ torchrun."""
 def parser() -> CommandParser:
     usage = "spectral-vmamba segment train [--recipe NAME] [--data PATH] [--output FOLDER] [options]"
     parser = CommandParser(description=_DESCRIPTION, usage=usage)
-    parser.add_argument("--recipe", action=RecipeFile, help="read settings from a YAML file, or from a recipe by name")
+    parser.add_argument(
+        "--recipe", action=SegmentationRecipeFile, help="read settings from a YAML file, or from a recipe by name"
+    )
     parser.add_argument("--resume", action="store_true", help="continue the run in the output folder, if there is one")
     add_settings(parser, SegmentConfig)
     return parser

@@ -93,4 +93,4 @@ def segment_recipe(name: str, **changes: Any) -> SegmentConfig:
     >>> config.model, config.augment.rotation
     ('spectral_vmamba_lite', 180)
     """
-    return read_recipe(SegmentConfig, name, changes)
+    return read_recipe(SegmentConfig, "segmentation", name, changes)

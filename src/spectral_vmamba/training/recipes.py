@@ -33,15 +33,18 @@ def _kind_of(path: Path) -> RecipeKind:
     return "segmentation" if any(line.startswith("decoder:") for line in lines) else "classification"
 
 
-def find_recipe(name: str) -> Path:
+def find_recipe(name: str, kind: RecipeKind) -> Path:
     """The file of a recipe by its name, or the path of a YAML file of your own."""
-    known = list_recipes(None)
+    known = list_recipes(kind)
     path = known.get(name, Path(name))
-    if not path.is_file():
-        meant = closest(name, known)
-        suggestion = f"; did you mean {meant}?" if meant else ""
-        raise ValueError(f"no recipe {name!r}: neither a file nor one of {', '.join(known)}{suggestion}")
-    return path
+    if path.is_file():
+        return path
+    if name in list_recipes(None):
+        commands = {"classification": "segment train", "segmentation": "train"}  # those of the other kind
+        raise ValueError(f"{name} is a recipe of `spectral-vmamba {commands[kind]}`; there are {', '.join(known)}")
+    meant = closest(name, known)
+    suggestion = f"; did you mean {meant}?" if meant else ""
+    raise ValueError(f"no recipe {name!r}: neither a file nor one of {', '.join(known)}{suggestion}")
 
 
 def recipe(name: str, **changes: Any) -> TrainConfig:
@@ -52,19 +55,19 @@ def recipe(name: str, **changes: Any) -> TrainConfig:
     >>> config.epochs, config.augment.rotation, config.augment.vflip
     (50, 10, 0.5)
     """
-    return read_recipe(TrainConfig, name, changes)
+    return read_recipe(TrainConfig, "classification", name, changes)
 
 
-def read_recipe(kind: type[Config], name: str, changes: dict[str, Any]) -> Config:
+def read_recipe(config: type[Config], kind: RecipeKind, name: str, changes: dict[str, Any]) -> Config:
     """The settings of a recipe or of a YAML file, with changes. A group of settings may be changed in part."""
-    stored = require("yaml", "train").safe_load(find_recipe(name).read_text(encoding="utf-8"))
-    defaults = asdict(kind())
+    stored = require("yaml", "train").safe_load(find_recipe(name, kind).read_text(encoding="utf-8"))
+    defaults = asdict(config())
     unknown = (stored.keys() | changes.keys()) - defaults.keys()
     if unknown:
         raise ValueError(f"{name} has no setting {sorted(unknown)[0]!r}; there are {', '.join(defaults)}")
     groups = {}
-    for group in nested_settings(kind):
+    for group in nested_settings(config):
         change: Any = changes.get(group, {})
         values = change if isinstance(change, dict) else asdict(change)
         groups[group] = {**defaults[group], **stored.get(group, {}), **values}
-    return from_dict(kind, {**defaults, **stored, **changes, **groups})
+    return from_dict(config, {**defaults, **stored, **changes, **groups})
