@@ -27,10 +27,10 @@ WRONG = {
     "certify": "certify requires CHECKPOINT, as in: spectral-vmamba certify runs/photos",
     "search folder": "search requires IMAGES, as in: spectral-vmamba search photos.vectors new.jpg --sheet found.png",
     "embed a": "embed requires --output, as in: spectral-vmamba embed photos/ --output photos.vectors",
-    "train --recipe segment_lite": "segment_lite is a recipe of `spectral-vmamba segment train`; there are digits, laptop, "
-    "lite, paper",
-    "": "expected a command: train, evaluate, certify, predict, embed, search, segment, split, models, traversal, info or "
-    "demo",
+    "train --recipe segment_lite": "segment_lite is a recipe of `spectral-vmamba segment train`; there are digits, "
+    "laptop, lite, paper",
+    "": "expected a command: train, evaluate, certify, predict, embed, search, segment, split, models, traversal, info "
+    "or demo",
 }
 
 
