@@ -50,7 +50,7 @@ def test_runs_the_chosen_section(tmp_path, capsys, monkeypatch, short_timing):
     assert {path.name for path in tmp_path.iterdir()} == {"bench.json", "scan.png"}
 
 
-@pytest.mark.parametrize("script", ["cache_speed", "retrieval", "segmentation", "transfer"])
+@pytest.mark.parametrize("script", ["cache_speed", "retrieval", "transfer"])
 def test_scripts_start(script, capsys, monkeypatch):
     monkeypatch.setattr(sys, "argv", [f"{script}.py", "--help"])
     with pytest.raises(SystemExit) as stop:

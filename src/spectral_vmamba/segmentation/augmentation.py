@@ -82,7 +82,8 @@ class TrainPairTransform:
         distort = PhotometricDistortion(settings.brightness, settings.contrast, settings.saturation, settings.hue)
         pixels = np.where(window.inside()[..., None], np.asarray(distort(window.crop_image(image))), np.uint8(0))
         pixels, cropped_mask = _flip_and_turn(settings, pixels, cropped_mask)
-        return torch.from_numpy(pixels).permute(2, 0, 1).contiguous(), torch.from_numpy(cropped_mask)
+        # Copies: flipped arrays have negative strides.
+        return torch.from_numpy(pixels.copy()).permute(2, 0, 1).contiguous(), torch.from_numpy(cropped_mask.copy())
 
     def _draw_crop(self, mask: UInt8[np.ndarray, "h w"]) -> tuple[CropWindow, UInt8[np.ndarray, "size size"]]:
         """The first of eleven windows in which no class covers too much of the labeled pixels, or the last one."""
