@@ -67,6 +67,17 @@ def test_masks_show_what_images_show(width, height, size, scale, angle, line, se
     assert ((pixels > 230) | (pixels < 25))[inside].mean() > 0.6, "few pixels are on the line"
 
 
+@given(*(st.integers(10, 40) for _ in range(2)), st.floats(-180, 180), st.integers(0, 2**32 - 1))
+def test_an_image_smaller_than_the_crop_turns_in_its_place(width, height, angle, seed):
+    """Its center stays where it is, and at most the ends of its longer side leave the crop."""
+    random.seed(seed)
+    window = draw_window(width, height, 60, 1.0, angle)
+    mask = np.zeros((height, width), np.uint8)
+    mask[height // 2 - 1 : height // 2 + 2, width // 2 - 1 : width // 2 + 2] = 1
+    assert window.crop_mask(mask, FILL)[height // 2 - window.top, width // 2 - window.left] == 1
+    assert window.inside().sum() >= 0.8 * min(width, height) ** 2
+
+
 @pytest.mark.parametrize("angle", [90.0, 180.0, -90.0])
 @pytest.mark.parametrize("size", [8, 9])
 def test_rotation_is_counterclockwise(angle, size):

@@ -70,7 +70,7 @@ def test_an_unreadable_pair_is_replaced_by_the_next(tmp_path, dataset):
 def test_training_without_a_readable_pair_names_the_reason(tmp_path, dataset):
     for path in (tmp_path / "masks").iterdir():
         write_image(path, np.zeros((2, 2, 3), np.uint8))
-    with pytest.raises(ValueError, match=r"none of the 6 images can be used .* 02\.png is an RGB mask"):
+    with pytest.raises(ValueError, match=r"none of the 6 images can be used .*02\.png is an RGB mask"):
         TrainPairs(dataset, TRANSFORM, 0)[ViewIndex(0, 2)]
 
 

@@ -110,4 +110,4 @@ def _flip_and_turn(
     hflip, vflip = random.random() < settings.hflip, random.random() < settings.vflip
     quarters = random.randrange(4) if settings.quarter_turns else 0
     flips = tuple(axis for axis, flip in ((0, vflip), (1, hflip)) if flip)
-    return [np.ascontiguousarray(np.rot90(np.flip(array, flips), quarters)) for array in arrays]
+    return [np.rot90(np.flip(array, flips), quarters).copy() for array in arrays]

@@ -18,7 +18,7 @@ class CropWindow:
     """Where a crop of `size` × `size` pixels is in an image of `width` × `height` pixels that was enlarged by `scale`.
 
     `left` and `top` are in pixels of the scaled image; they are negative where it is smaller than the crop. The crop
-    shows the image rotated counterclockwise by `angle` degrees about the center of the window.
+    shows the image rotated counterclockwise by `angle` degrees about the center of the part in the window.
     """
 
     width: int
@@ -70,10 +70,19 @@ class CropWindow:
         return box, (left - self.left, top - self.top, right - left, bottom - top)
 
     def _disk(self) -> tuple[ContentDisk, tuple[float, float]]:
-        """The disk in the window and the direction of the rotation, as `warp_disk` expects them."""
+        """The disk in the window and the direction of the rotation, as `warp_disk` expects them.
+
+        `warp_disk` rotates about the center of the crop. Where this is not the center of the visible part, the disk is
+        around the place that the rotation brings there.
+        """
+        _, (x, y, width, height) = self._visible()
         half, angle = self.size / 2, radians(self.angle)
-        x, y = (self.left + half) / self.scale, (self.top + half) / self.scale
-        return ContentDisk(x, y, half / self.scale), (cos(angle), sin(angle))
+        center_x, center_y = x + width / 2, y + height / 2
+        right, down = half - center_x, half - center_y
+        source_x = self.left + center_x + cos(angle) * right - sin(angle) * down
+        source_y = self.top + center_y + sin(angle) * right + cos(angle) * down
+        disk = ContentDisk(source_x / self.scale, source_y / self.scale, half / self.scale)
+        return disk, (cos(angle), sin(angle))
 
     def _sources(
         self,
