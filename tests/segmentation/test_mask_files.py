@@ -96,6 +96,7 @@ with write_png_mask(Path(sys.argv[1]), 4000, 1000, [(0, 0, 0)] * 256) as append:
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("previous", [True, False])
 def test_a_kill_leaves_no_partial_file(tmp_path, previous):
     path = tmp_path / "a.png"

@@ -75,7 +75,7 @@ def test_any_names_fit(names):
 
 def test_characters_without_a_glyph_are_escaped():
     font = ImageFont.load_default(14)
-    assert drawable("tree  ä\n寺", font) == "tree ä \\u5bfa"
+    assert drawable("tree  a\n寺", font) == "tree a \\u5bfa"
 
 
 def test_shares():

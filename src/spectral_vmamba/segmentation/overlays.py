@@ -55,7 +55,7 @@ class OverlayCanvas:
         if self.rows != self.height:
             raise ValueError(f"expected {self.height:,} rows before drawing, got {self.rows:,}")
         counts = np.outer(_block_sizes(self.height, self.factor), _block_sizes(self.width, self.factor))
-        colors = np.rint(self.sums / counts[:, :, None]).astype(np.uint8)
+        colors = np.rint(self.sums / counts[:, :, None].astype(np.float32)).astype(np.uint8)
         boundary = find_boundaries(self.ids)
         colors[boundary] = self.palette.astype(np.uint8)[self.ids[boundary]]
         overlay = Image.fromarray(colors)
