@@ -25,7 +25,7 @@ def stems(*names):
         (["a.jpg", "a.png", "a.jpg.tif"], ["a.jpg", "a.png", "a.jpg-2"]),
         (["a.png", "./a.png"], ["a.png", "a.png-2"]),
         (["../up/a.png", "down/b.png"], None),
-        (["https://site.org/x/a.png?size=1", "https://site.org/x/../b.png"], ["x/a", "b"]),
+        (["https://site.org/x/a.png?size=1", "https://site.org/x/../b.png"], ["a", "b"]),
         (["https://site.org", "a.png"], None),
         ([], []),
     ],

@@ -72,7 +72,7 @@ def test_a_crs_without_a_code_is_named_by_its_text():
 
 def test_simplified_polygons_keep_the_area_of_their_pixels(tmp_path):
     mask = np.tril(np.ones((30, 30), np.uint8))
-    (*_, below) = read_geojson(tmp_path / "a.geojson", mask, None, 1.5)["features"]
+    below, _ = read_geojson(tmp_path / "a.geojson", mask, None, 1.5)["features"]
     assert below["properties"]["area"] == mask.sum()
     assert len(below["geometry"]["coordinates"][0]) < 10
 

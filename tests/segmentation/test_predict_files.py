@@ -89,11 +89,12 @@ def test_the_batch_size_changes_nothing(tmp_path):
     save(tmp_path / "photos/a.png", np.random.default_rng(0).integers(0, 256, (90, 70, 3), np.uint8))
     files = {}
     for batch_size in (1, 3, 100):
-        predict(tmp_path, batch_size=batch_size, output=str(tmp_path / str(batch_size)))
+        options = {"formats": ("mask", "overlay", "areas"), "output": str(tmp_path / str(batch_size))}
+        predict(tmp_path, batch_size=batch_size, **options)
         paths = sorted((tmp_path / str(batch_size)).rglob("*.*"))
         files[batch_size] = [path.read_bytes() for path in paths if path.is_file()]
     assert files[1] == files[3] == files[100]
-    assert len(files[1]) == 5
+    assert len(files[1]) == 3
 
 
 def test_photographs_are_segmented_as_displayed(tmp_path):
@@ -213,7 +214,7 @@ def test_impossible_options(changes, message):
 @pytest.mark.parametrize("count", [2, 257])
 def test_segmenters_with_impossible_classes(tmp_path, count):
     broken = replace(ToySegmenter(), classes=tuple(map(str, range(count))))
-    with pytest.raises(ValueError, match="expected 2 colors|at most 256 classes"):
+    with pytest.raises(ValueError, match=r"expected 2 colors|at most 256 classes"):
         predict(tmp_path, segmenter=broken)
 
 
@@ -333,12 +334,13 @@ print(before, peak(), sum(outcome.pixels))
 @pytest.mark.full
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the peak memory from /proc")
 def test_60_megapixels_take_the_memory_of_a_strip(tmp_path):
-    """The image would take 180 MB, its mask 60 MB, and its probabilities 720 MB; a strip is as wide in both images."""
+    """The image would take 180 MB, its mask 60 MB, and its probabilities 720 MB. The peak is compared with that of an
+    image of the same width and 300 rows; the overlay of the large one takes 70 MB more."""
     done = subprocess.run([sys.executable, "-c", LARGE, str(tmp_path)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     before, after, pixels = map(float, done.stdout.split())
     assert pixels == 60_000_000
-    assert after - before < 60
+    assert after - before < 120
     with Image.open(tmp_path / "large/masks/a.png") as mask:
         assert mask.size == (10000, 6000)
         y, x = np.mgrid[4000:6000, :10000]

@@ -217,7 +217,7 @@ class _Job:
             regions.read, height, width, window, overlap, scores, self.options.batch_size, self.progress
         )
         for top, probabilities in strips:
-            yield top, probabilities.argmax(0).byte().numpy()
+            yield top, probabilities.numpy().argmax(0).astype(np.uint8)
 
     def _open_masks(self, stack: ExitStack, regions: ImageRegions, stem: Path, files: list[Path]) -> list[WriteRows]:
         size, palette = (regions.height, regions.width), self.segmenter.palette
