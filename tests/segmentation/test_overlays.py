@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import ImageFont
 
-from spectral_vmamba.segmentation.overlays import OverlayCanvas, drawable, find_boundaries, format_share
+from spectral_vmamba.segmentation.legend_font import drawable, find_font, fit
+from spectral_vmamba.segmentation.overlays import OverlayCanvas, find_boundaries, format_share
 
 PALETTE = ((128, 0, 0), (0, 200, 0), (20, 40, 255))
 CLASSES = ("dark", "gray", "light")
@@ -75,7 +76,17 @@ def test_any_names_fit(names):
 
 def test_characters_without_a_glyph_are_escaped():
     font = ImageFont.load_default(14)
-    assert drawable("tree  a\n寺", font) == "tree a \\u5bfa"
+    assert drawable("tree  (1)\n寺", font) == "tree (1) \\u5bfa"
+    assert fit("a" * 100, font, 50).endswith("a...")
+    assert font.getlength(fit("a" * 100, font, 50)) <= 50
+
+
+def test_a_font_of_the_system_draws_what_pillow_s_own_does_not():
+    assert find_font(["tree"], 14).getname() == ImageFont.load_default(14).getname()
+    font = find_font(["Bäume"], 14)
+    if font.getname() == ImageFont.load_default(14).getname():
+        pytest.skip("no font with accents")
+    assert drawable("Bäume", font) == "Bäume"
 
 
 def test_shares():

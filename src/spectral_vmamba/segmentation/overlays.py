@@ -7,15 +7,15 @@ from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Bool, UInt8
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw
 
+from spectral_vmamba.segmentation.legend_font import drawable, find_font, fit
 from spectral_vmamba.segmentation.mask_files import Palette
 
 LARGEST_SIDE = 2048
 _ALPHA = 0.5
 _FONT_SIZE, _MARGIN, _SWATCH = 14, 10, 14
 _LEGEND_WIDTH = 280  # of a canvas, at least: small images have legends, too
-_UNKNOWN = "\uffff"  # no font draws it
 
 
 class OverlayCanvas:
@@ -66,13 +66,13 @@ class OverlayCanvas:
         return canvas
 
     def _draw_legend(self, classes: Sequence[str], width: int) -> Image.Image:
-        font = ImageFont.load_default(_FONT_SIZE)
         order = sorted(np.flatnonzero(self.pixels).tolist(), key=lambda i: -self.pixels[i])
+        font = find_font([classes[i] for i in order], _FONT_SIZE)
         available = width - 3 * _MARGIN - _SWATCH
         entries = []
         for i in order:
             share = f"  {format_share(self.pixels[i] / self.pixels.sum())}"
-            name = _fit(drawable(classes[i], font), font, available - font.getlength(share))
+            name = fit(drawable(classes[i], font), font, available - font.getlength(share))
             entries.append((tuple(int(value) for value in self.palette[i]), name + share))
         entry_width = max(font.getlength(text) for _, text in entries) + _SWATCH + 3 * _MARGIN
         columns = max(int(width // entry_width), 1)
@@ -97,31 +97,6 @@ def find_boundaries(ids: UInt8[np.ndarray, "h w"]) -> Bool[np.ndarray, "h w"]:
 def format_share(share: float) -> str:
     """A share of the area in percent; a class that occurs is never 0.0 %."""
     return "<0.1 %" if share < 0.0005 else f"{100 * share:.1f} %"
-
-
-def drawable(text: str, font: ImageFont.FreeTypeFont | ImageFont.ImageFont) -> str:
-    """The text on one line, with an escape such as \\u5bfa for each character that the font cannot draw."""
-    unknown = _glyph(_UNKNOWN, font)
-    characters = " ".join(text.split())
-    return "".join(
-        each if each == " " or _glyph(each, font) != unknown else each.encode("unicode_escape").decode()
-        for each in characters
-    )
-
-
-def _glyph(character: str, font: ImageFont.FreeTypeFont | ImageFont.ImageFont) -> bytes:
-    image = Image.new("L", (2 * _FONT_SIZE, 2 * _FONT_SIZE))
-    ImageDraw.Draw(image).text((0, 0), character, fill=255, font=font)
-    return image.tobytes()
-
-
-def _fit(text: str, font: ImageFont.FreeTypeFont | ImageFont.ImageFont, width: float) -> str:
-    """The beginning of the text that fits, with an ellipsis if it is not all of it."""
-    if font.getlength(text) <= width:
-        return text
-    while text and font.getlength(text + "…") > width:
-        text = text[:-1]
-    return text + "…"
 
 
 def _block_sizes(length: int, factor: int) -> np.ndarray:

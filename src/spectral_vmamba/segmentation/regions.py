@@ -51,7 +51,7 @@ def open_regions(image: NamedImage | ImageLike, largest_pixels: int = LARGEST_PI
             with _open_tiff(Path(path), largest_pixels) as tiff:
                 yield tiff
         else:
-            with _pillow_limit(largest_pixels):
+            with _no_pillow_limit():
                 decoded = decode_image(read_file(path), str(path), largest_pixels)
             yield DecodedRegions(decoded)
     else:
@@ -153,7 +153,7 @@ def _reads_by_windows(path: Path) -> bool:
     if find_spec("rasterio") is None:
         return False
     try:
-        with path.open("rb") as file:
+        with path.open("rb") as file, warnings.catch_warnings(action="ignore"):
             header = file.read(8)
             if header[:4] not in _TIFF_MAGIC:
                 return False
@@ -178,10 +178,9 @@ def _read_georeference(dataset: Any) -> Georeference | None:
 
 
 @contextmanager
-def _pillow_limit(pixels: int) -> Iterator[None]:
-    """Let Pillow open images of so many pixels; its own limit is for all files of a process."""
-    previous = Image.MAX_IMAGE_PIXELS
-    Image.MAX_IMAGE_PIXELS = max(previous or pixels, pixels)
+def _no_pillow_limit() -> Iterator[None]:
+    """Turn off Pillow's own limit of pixels, which is global: `decode_image` checks ours before it decodes."""
+    previous, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
     try:
         yield
     finally:
