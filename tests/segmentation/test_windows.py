@@ -77,6 +77,13 @@ def test_weights_are_positive_symmetric_and_smooth(window):
         assert (weights == same).all()
 
 
+def test_weights_grow_from_the_border_to_the_center():
+    profile = weight_profile(64)
+    assert profile[0] == 1 / 32
+    assert profile[31] > 0.99
+    assert (np.diff(profile[:32]) >= 0).all()
+
+
 def test_one_window_is_the_plain_network():
     image = random_image(32, 32)
     assert torch.equal(blend(image, 32, 8), torch.from_numpy(softmax(by_mean(image[None])[0])))

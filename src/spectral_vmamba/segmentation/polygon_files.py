@@ -111,7 +111,7 @@ def _positions(left_ends: Int[np.ndarray, "n 2"], lengths: Int[np.ndarray, "n"],
     return (np.repeat(left_ends[:, 0], lengths) + offsets) * height + np.repeat(left_ends[:, 1], lengths)
 
 
-def _segmentation(polygon: Polygon, height: int, width: int, simplify: float) -> list[list[float]] | dict[str, Any]:
+def _segmentation(polygon: Polygon, height: int, width: int, simplify: float) -> list[list[int]] | dict[str, Any]:
     exterior, *holes = polygon.rings
     if holes:
         return encode_runs(polygon, height, width)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, UInt8
@@ -32,6 +32,7 @@ _FOLDERS = {"mask": "masks", "overlay": "overlays", "geojson": "polygons"}
 _JPEG: dict[str, Any] = {"format": "JPEG", "quality": 92, "subsampling": 0}
 
 
+@runtime_checkable
 class Segmenter(Protocol):
     """A network for segmentation, as `predict_files` uses it."""
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Shaped, UInt8
@@ -20,7 +20,7 @@ from spectral_vmamba.utils.extras import require
 _TIFF_MAGIC = (b"II*\0", b"MM\0*", b"II+\0")  # the last one for files above 4 GB
 _ORIENTATION, _PHOTOMETRIC, _BITS = 274, 262, 258
 _DIRECT_COLORS = (1, 2, 6)  # gray with 0 as black, RGB, YCbCr
-_CACHE_BYTES = 2**28  # of GDAL, whose default is a share of the memory
+_CACHE_BYTES = 2**27  # of GDAL, whose default is a share of the memory
 _SCAN_ROWS = 256
 
 
@@ -28,6 +28,7 @@ class RegionError(ValueError):
     """A part of an image cannot be read."""
 
 
+@runtime_checkable
 class ImageRegions(Protocol):
     """An image of which rectangles are read, as RGB of uint8."""
 
