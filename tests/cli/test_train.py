@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 
+import pytest
 import yaml
 
 from spectral_vmamba.cli import main
@@ -74,6 +75,7 @@ def test_a_full_disk_is_one_clear_line(digit_folders, tmp_path):
         assert "no space left" in done.stderr.lower()
 
 
+@pytest.mark.full
 def test_a_read_only_folder_is_reported_before_the_work(digit_folders, tmp_path):
     with small_disk(tmp_path, "ro,size=1m") as disk:
         done = train_in_process(digit_folders, disk / "run")

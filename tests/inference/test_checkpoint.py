@@ -167,6 +167,7 @@ for name, (module, function) in places.items():
 """
 
 
+@pytest.mark.full
 def test_a_kill_while_writing_keeps_the_previous_checkpoint(tmp_path):
     moments = ("half", "fsync", "rename")
     for moment in moments:

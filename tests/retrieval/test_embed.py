@@ -73,6 +73,7 @@ def test_tokens_are_in_the_orientation_of_the_image(embeddings, tmp_path):
             assert np.array_equal(by_cell[(3 - column, row)], tokens), "after a counterclockwise quarter turn"
 
 
+@pytest.mark.full
 def test_a_killed_run_resumes(photos, embeddings, tmp_path):
     code = f"""
 import os

@@ -60,6 +60,7 @@ def test_equal_images_are_ordered_by_name(photos, index):
     assert only == hits[:1]
 
 
+@pytest.mark.full
 def test_the_order_of_equal_images_does_not_depend_on_the_source(photos, tmp_path):
     names = sorted((str(path) for path in photos.rglob("03*.png")), reverse=True)
     (tmp_path / "list.txt").write_text("\n".join(names))
@@ -96,6 +97,7 @@ def test_unreadable_queries_are_reported_in_their_place(photos, index, tmp_path)
         search(index, names[0], top=0)
 
 
+@pytest.mark.full
 def test_arrays_are_searched_too(photos, embeddings, tmp_path):
     embed(EmbedConfig(str(photos), str(tmp_path), format="npy", shard_size=6, image_size=64))
     query = photos / "even" / "04.png"

@@ -123,6 +123,7 @@ def test_a_process_that_dies_ends_the_job_with_a_message(script, tmp_path):
     assert (tmp_path / "run" / "last.safetensors").exists()
 
 
+@pytest.mark.full
 def test_the_end_of_a_job_does_not_hang():
     """Without `keep_process_group_alive`, torch's reducer and gloo's threads soon wait for each other forever."""
     done = subprocess.run([sys.executable, "-c", _PROCESS_GROUPS], capture_output=True, text=True, timeout=120)

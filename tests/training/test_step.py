@@ -67,6 +67,7 @@ def test_consistency_shows_two_views_of_each_image(views, tmp_path, monkeypatch)
     assert not tensors_equal(Path(config.output), fit(plain, reporter=SilentReporter()).folder)
 
 
+@pytest.mark.full
 def test_consistency_resumes_with_the_same_bits(tmp_path, monkeypatch):
     monkeypatch.setattr(import_module("spectral_vmamba.training.engine"), "_REPORT_SECONDS", 0.0)
     config = digits_config(tmp_path / "whole", epochs=3, views=2, consistency=1.0)

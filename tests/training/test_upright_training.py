@@ -19,6 +19,7 @@ def train(config):
     return load(config.output).model.tokenizer.upright.weight, reporter.notes
 
 
+@pytest.mark.full
 def test_a_run_learns_the_score_once(pack, tmp_path):
     config = lite_config(pack, tmp_path / "a", frame="upright", turns=1, epochs=1, views=1, cache=True)
     weight, notes = train(config)
