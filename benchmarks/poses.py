@@ -18,14 +18,14 @@ import argparse
 import json
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from rich.console import Console
 
+from benchmarks.results_files import write_results
 from benchmarks.subsets import write_subset
 from benchmarks.transfer import PLAIN
 from spectral_vmamba.data.dataset import ImageDataset
@@ -33,7 +33,6 @@ from spectral_vmamba.data.file_changes import RotatedFile, change_files
 from spectral_vmamba.data.loader import eval_batches
 from spectral_vmamba.inference import Predictor, evaluate, load
 from spectral_vmamba.inference.evaluate import evaluation_images
-from spectral_vmamba.metrics.environment import measure_environment
 from spectral_vmamba.metrics.rotation import Sweep
 from spectral_vmamba.training import TerminalReporter, TrainConfig, fit, recipe
 
@@ -207,9 +206,7 @@ def main(arguments: Sequence[str] | None = None) -> list[Result]:
         for seed in (seed for seed in options.seeds if (row.name, seed) not in finished):
             console.rule(f"{row.name}, seed {seed}")
             results.append(run_row(options, row, seed, console))
-            report: dict[str, Any] = {"arguments": named, "machine": asdict(measure_environment())}
-            path.write_text(json.dumps({**report, "results": [asdict(each) for each in results]}, indent=1))
-            path.with_name("results.md").write_text(format_markdown(results))
+            write_results(path, named, results, format_markdown(results))
             console.print(format_markdown(results[-1:]), highlight=False, soft_wrap=True)
     return results
 

@@ -12,13 +12,13 @@ import argparse
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from spectral_vmamba.metrics.environment import measure_environment
+from benchmarks.results_files import write_results
 from spectral_vmamba.segmentation import (
     SegmentConfig,
     evaluate_segmenter,
@@ -152,9 +152,7 @@ def main(arguments: Sequence[str] | None = None) -> list[Result]:
     for network, training, seed in (row for row in wanted if row not in finished):
         console.rule(f"{network}, {training}, seed {seed}")
         results.append(run_row(options, network, training, seed, console))
-        report: dict[str, Any] = {"arguments": named, "machine": asdict(measure_environment())}
-        path.write_text(json.dumps({**report, "results": [asdict(each) for each in results]}, indent=1))
-        path.with_name("results.md").write_text(format_markdown(results))
+        write_results(path, named, results, format_markdown(results))
         console.print(format_markdown(results[-1:]), highlight=False, soft_wrap=True)
     return results
 

@@ -23,7 +23,7 @@ def trained(tmp_path_factory):
     return folder
 
 
-def test_train_says_how_to_go_on(trained, capsys):
+def test_train_names_the_next_commands(trained, capsys):
     options = ["--data", str(trained / "tiles"), "--output", str(trained / "run"), "--resume"]
     assert main(["segment", "train", *options]) == 0
     output = capsys.readouterr().out
@@ -42,7 +42,7 @@ def test_evaluate_prints_and_writes_the_numbers(trained, capsys, tmp_path):
     assert (tmp_path / "report" / "angles.csv").read_text().count("\n") == 5
 
 
-def test_predict_writes_every_format_and_goes_on_after_bad_files(trained, capsys, tmp_path):
+def test_predict_writes_every_format_also_after_bad_files(trained, capsys, tmp_path):
     (tmp_path / "bad.png").write_bytes(b"no image")
     images = [str(trained / "tiles" / "images" / "00.png"), str(tmp_path / "bad.png")]
     formats = ["--formats", "mask", "overlay", "geojson", "coco", "areas"]

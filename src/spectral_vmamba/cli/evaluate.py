@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from jsonargparse import Namespace
 from rich.console import Console
 
 from spectral_vmamba.cli.console import folding_table, print_line, print_table, table_console
-from spectral_vmamba.cli.options import CommandParser
+from spectral_vmamba.cli.options import CommandParser, add_evaluation_data
 from spectral_vmamba.data.unreadable import summarize_unreadable
 from spectral_vmamba.metrics.rotation import Sweep
 from spectral_vmamba.ops.turns import FILLS
@@ -43,15 +43,7 @@ Examples:
 def parser() -> CommandParser:
     parser = CommandParser(description=_DESCRIPTION)
     parser.add_argument("runs", nargs="*", type=str, help="run folders or checkpoint files")
-    parser.add_argument(
-        "--data", type=str | None, default=None, help="labeled images; defaults to the held-out images of the run"
-    )
-    parser.add_argument(
-        "--split",
-        type=Literal["val", "test"] | None,
-        default=None,
-        help="validation or test images; defaults to test if there are any",
-    )
+    add_evaluation_data(parser, "labeled images")
     parser.add_argument(
         "--weights",
         choices=["best", "ema", "raw", "all"],

@@ -3,7 +3,7 @@
 from argparse import RawDescriptionHelpFormatter
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any, NoReturn, TypeVar
+from typing import Any, Literal, NoReturn, TypeVar
 
 from jsonargparse import (
     ActionConfigFile,  # pyright: ignore[reportPrivateImportUsage]
@@ -82,6 +82,19 @@ def parse_settings(kind: type[Settings], config: Namespace) -> Settings:
     """Build the settings from parsed options."""
     values = config.as_dict()
     return from_dict(kind, {field.name: values[field.name] for field in fields(kind)})  # pyright: ignore[reportArgumentType]
+
+
+def add_evaluation_data(parser: CommandParser, kind: str) -> None:
+    """Add the options that choose the images of an evaluation."""
+    parser.add_argument(
+        "--data", type=str | None, default=None, help=f"{kind}; defaults to the held-out images of the run"
+    )
+    parser.add_argument(
+        "--split",
+        type=Literal["val", "test"] | None,
+        default=None,
+        help="validation or test images; defaults to test if there are any",
+    )
 
 
 class RecipeFile(ActionConfigFile):

@@ -5,13 +5,12 @@ import json
 from dataclasses import asdict
 from io import StringIO
 from pathlib import Path
-from typing import Literal
 
 from jsonargparse import Namespace
 from rich.console import Console
 
 from spectral_vmamba.cli.console import folding_table, print_line, print_table
-from spectral_vmamba.cli.options import CommandParser
+from spectral_vmamba.cli.options import CommandParser, add_evaluation_data
 from spectral_vmamba.data.unreadable import summarize_unreadable
 from spectral_vmamba.segmentation.mask_evaluation import MaskEvaluation
 from spectral_vmamba.segmentation.metrics import MaskScores
@@ -37,15 +36,7 @@ Examples:
 def parser() -> CommandParser:
     parser = CommandParser(description=_DESCRIPTION)
     parser.add_argument("checkpoint", type=str, help="run folder or checkpoint file")
-    parser.add_argument(
-        "--data", type=str | None, default=None, help="images with masks; defaults to the held-out images of the run"
-    )
-    parser.add_argument(
-        "--split",
-        type=Literal["val", "test"] | None,
-        default=None,
-        help="validation or test images; defaults to test if there are any",
-    )
+    add_evaluation_data(parser, "images with masks")
     parser.add_argument(
         "--rotations", type=float | None, default=None, help="degrees between rotations; defaults to no rotations"
     )

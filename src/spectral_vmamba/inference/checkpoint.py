@@ -43,7 +43,7 @@ class MaskHeader:
 
     decoder: DecoderConfig
     palette: tuple[tuple[int, int, int], ...]
-    """the color of each class, for pictures"""
+    """the color of each class"""
     ignore_index: int
     """the value of pixels without a class in the training masks"""
     window: int

@@ -104,20 +104,7 @@ class Predictor:
 
 
 def load(checkpoint: str | Path, weights: WeightChoice = "best", device: str = "auto") -> Predictor:
-    """Load a checkpoint of `fit`, or the best one of the folder of a run.
-
-    `weights` are the averaged ("ema") or the raw ones; "best" are those that validated better at the epoch that the
-    file holds. `device` is "auto" (a GPU if torch can use one), "cpu", "cuda" or "mps". The file may come from a
-    stranger: its header selects a registered architecture, and nothing in it is run, read from other files or
-    downloaded.
-
-    >>> import numpy as np
-    >>> import spectral_vmamba
-    >>> predictor = spectral_vmamba.load("runs/digits")
-    >>> prediction = predictor.predict(np.zeros((8, 8), np.uint8), top=3)[0]
-    >>> prediction.label in predictor.classes, len(prediction.probabilities)
-    (True, 3)
-    """
+    """Load a classifier; `spectral_vmamba.load` explains the arguments, and loads networks of every kind."""
     return make_predictor(load_checkpoint(find_checkpoint(checkpoint)), weights, device)
 
 

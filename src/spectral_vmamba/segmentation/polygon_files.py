@@ -98,7 +98,7 @@ def encode_runs(polygon: Polygon, height: int, width: int) -> dict[str, Any]:
         begins.append(_positions(ring[:-1][tops], steps[tops, 0], height))
         ends.append(_positions(ring[1:][bottoms], -steps[bottoms, 0], height))
     first, last = np.sort(np.concatenate(begins)), np.sort(np.concatenate(ends))
-    separate = last[:-1] < first[1:]  # else the run goes on at the top of the next column
+    separate = last[:-1] < first[1:]  # else the run continues at the top of the next column
     first, last = first[np.append(True, separate)], last[np.append(separate, True)]
     limits = np.append(np.stack([first, last], 1).reshape(-1), height * width)
     counts = np.diff(limits, prepend=0)

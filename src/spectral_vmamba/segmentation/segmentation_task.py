@@ -21,10 +21,9 @@ from spectral_vmamba.inference.checkpoint import (
     check_classes,
     find_checkpoint,
     load_checkpoint,
-    load_weights,
 )
 from spectral_vmamba.inference.model_options import check_model, storable_options, without_initial_weights
-from spectral_vmamba.inference.network import check_stem, stem_digest
+from spectral_vmamba.inference.network import stem_digest
 from spectral_vmamba.models._timm import timm
 from spectral_vmamba.models.registry import is_spectral
 from spectral_vmamba.segmentation.mask_loading import MaskedBatch, eval_pairs, train_pair_batches
@@ -36,8 +35,7 @@ from spectral_vmamba.segmentation.segment_config import SegmentConfig
 from spectral_vmamba.segmentation.segmenter import Segmenter
 from spectral_vmamba.training.setup import Surroundings
 from spectral_vmamba.training.task import Forward, Share, Validation
-from spectral_vmamba.training.upright_fit import fit_upright
-from spectral_vmamba.utils.extras import require
+from spectral_vmamba.training.upright_fit import learn_upright
 from spectral_vmamba.utils.wording import plural
 
 
@@ -64,17 +62,12 @@ class SegmentationTask:
         with preserve_generators():
             reseed(MODEL, config.seed)
             model = _build(config, len(train.classes), has_weights=checkpoint is not None or bool(config.initial))
-        parts = {"train": train, "val": val, "test": test}
-        fingerprints = {name: part.fingerprint() for name, part in parts.items() if part is not None}
-        surroundings.check_fingerprints(fingerprints)
-        if checkpoint is not None:
-            load_weights(model, checkpoint.with_prefix("raw"))
-            check_stem(model, checkpoint)
-        elif config.initial:
+        fingerprints = surroundings.fingerprints(train=train, val=val, test=test)
+        if not surroundings.restore(model) and config.initial:
             _initialize_from(model, find_checkpoint(config.initial), train.classes)
         preprocessing = _preprocessing(config)
         model = model.to(device)
-        _learn_upright(config, model, train, preprocessing, surroundings)
+        learn_upright(model.tokenizer, train.images, preprocessing, config, surroundings)
         weights = _class_weights(config, train)
         return cls(
             config,
@@ -214,22 +207,6 @@ def _initialize_from(model: SegmentationModel, path: Path, classes: tuple[str, .
             f"or of another shape, for example {differing[0][:100]!r}"
         )
     target.load_state_dict(weights, strict=False)
-
-
-def _learn_upright(
-    config: SegmentConfig,
-    model: SegmentationModel,
-    train: MaskedDataset,
-    preprocessing: Preprocessing,
-    surroundings: Surroundings,
-) -> None:
-    tokenizer = model.tokenizer
-    if config.frame != "upright" or tokenizer is None or tokenizer.upright is None or tokenizer.upright.is_fitted:
-        return
-    reporter, workers = surroundings.reporter, surroundings.workers(config)
-    share = fit_upright(tokenizer, train.images, preprocessing, config.seed, workers, reporter.track)
-    require("accelerate.utils", "train").broadcast(tokenizer.upright.weight.data)
-    reporter.note(f"learned what is up: {share:.0%} of held-out training images are put upright within 10°")
 
 
 def _class_weights(config: SegmentConfig, train: MaskedDataset) -> Float[Tensor, "classes"] | None:

@@ -22,7 +22,6 @@ from spectral_vmamba.inference.checkpoint import (
     check_classes,
     find_checkpoint,
     load_checkpoint,
-    load_weights,
 )
 from spectral_vmamba.inference.logits import compute_logits
 from spectral_vmamba.inference.model_options import check_model, storable_options, without_initial_weights
@@ -30,7 +29,6 @@ from spectral_vmamba.inference.network import build_classifier, check_stem, defa
 from spectral_vmamba.metrics.classification import top_k_accuracy
 from spectral_vmamba.models.invariant import InvariantModel
 from spectral_vmamba.models.registry import is_spectral
-from spectral_vmamba.models.tokenizer import SpectralTokenizer
 from spectral_vmamba.models.tokens import Inputs
 from spectral_vmamba.ops.frames import FRAMES, Frame
 from spectral_vmamba.training.feeds import Feed, PixelFeed, make_cached_feed
@@ -38,11 +36,9 @@ from spectral_vmamba.training.frame_choice import choose_frame
 from spectral_vmamba.training.setup import Surroundings
 from spectral_vmamba.training.task import Forward, Share, Validation
 from spectral_vmamba.training.train_config import TrainConfig
-from spectral_vmamba.training.upright_fit import fit_upright
+from spectral_vmamba.training.upright_fit import learn_upright
 from spectral_vmamba.utils.extras import require
 from spectral_vmamba.utils.wording import plural
-
-_FEW_UPRIGHT = 0.5  # below this share, the frame upright is doubtful
 
 
 def disagreement(logits: Float[Tensor, "b classes"]) -> Float[Tensor, ""]:
@@ -110,18 +106,13 @@ class ClassificationTask:
             options = _training_options(config, checkpoint)
             model = build_classifier(config.model, options, train.classes, config.drop_path)
         check_model(config.model, storable_options(config.network_options))  # `load` would not accept other ones
-        parts = {"train": train, "val": val, "test": test}
-        fingerprints = {name: part.fingerprint() for name, part in parts.items() if part is not None}
-        surroundings.check_fingerprints(fingerprints)
-        if checkpoint is not None:
-            load_weights(model, checkpoint.with_prefix("raw"))
-            check_stem(model, checkpoint)
-        elif config.initial:
+        fingerprints = surroundings.fingerprints(train=train, val=val, test=test)
+        if not surroundings.restore(model) and config.initial:
             _initialize_from(model, find_checkpoint(config.initial), train.classes)
         preprocessing = default_preprocessing(model, config.image_size, config.crop)
         preprocessing = replace(preprocessing, borders=config.borders)
         model = model.to(accelerator.device)
-        _learn_upright(config, model, train, preprocessing, surroundings)
+        learn_upright(getattr(model, "tokenizer", None), train, preprocessing, config, surroundings)
         feed = _make_feed(config, train, val, preprocessing, model, surroundings)
         loss = LabelsLoss(config, len(train.classes), accelerator.device)
         digest = stem_digest(model)
@@ -216,26 +207,6 @@ def _training_options(config: TrainConfig, checkpoint: Checkpoint | None) -> dic
         return without_initial_weights(config.model, options)
     is_default = is_spectral(config.model) and options.get("stem_weights", "auto") == "auto"
     return {**options, "stem_weights": "required"} if is_default else options
-
-
-def _learn_upright(
-    config: TrainConfig,
-    model: torch.nn.Module,
-    train: ImageDataset,
-    preprocessing: Preprocessing,
-    surroundings: Surroundings,
-) -> None:
-    """Fit the score of the frame upright, unless the model has another frame or a checkpoint contained the score."""
-    tokenizer = getattr(model, "tokenizer", None)
-    if not isinstance(tokenizer, SpectralTokenizer) or tokenizer.upright is None or tokenizer.upright.is_fitted:
-        return
-    reporter, workers = surroundings.reporter, surroundings.workers(config)
-    share = fit_upright(tokenizer, train, preprocessing, config.seed, workers, reporter.track)
-    # Every process has fitted it on the same images; other processors may round differently.
-    require("accelerate.utils", "train").broadcast(tokenizer.upright.weight.data)
-    note = f"learned what is up: {share:.0%} of held-out training images are put upright within 10°"
-    poor = "; these images may have no upright position, for which the frame moment is better"
-    reporter.note(note + (poor if share < _FEW_UPRIGHT else ""))
 
 
 def _make_feed(

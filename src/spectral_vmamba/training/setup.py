@@ -3,13 +3,14 @@
 import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from spectral_vmamba.data.loader import default_workers
-from spectral_vmamba.inference.checkpoint import Checkpoint
+from spectral_vmamba.inference.checkpoint import Checkpoint, load_weights
+from spectral_vmamba.inference.network import check_stem
 from spectral_vmamba.training.distributed import keep_process_group_alive
 from spectral_vmamba.training.learner import Learner
 from spectral_vmamba.training.reporting import Reporter, SilentReporter
@@ -23,6 +24,13 @@ if TYPE_CHECKING:
     from accelerate import Accelerator
 
 
+@runtime_checkable
+class Fingerprinted(Protocol):
+    """Data that can tell whether it changed."""
+
+    def fingerprint(self) -> str: ...
+
+
 class Surroundings(NamedTuple):
     """What a task is prepared with: the processes of the job, a reporter, and the checkpoint of a resumed run."""
 
@@ -34,13 +42,23 @@ class Surroundings(NamedTuple):
     def workers(self, config: RunConfig) -> int:
         return default_workers(self.accelerator.num_processes) if config.workers is None else config.workers
 
-    def check_fingerprints(self, fingerprints: dict[str, str]) -> None:
-        """Raise a ValueError if a resumed run was started with other images."""
+    def fingerprints(self, **parts: Fingerprinted | None) -> dict[str, str]:
+        """Of the parts of the data that there are. ValueError if a resumed run was started with other images."""
+        fingerprints = {name: part.fingerprint() for name, part in parts.items() if part is not None}
         if self.checkpoint is not None and self.checkpoint.header.fingerprints != fingerprints:
             raise ValueError(
                 f"the images differ from those that the run in {self.folder.path} was started with (names, sizes, "
                 "labels or classes); restore them to resume, or start a new run"
             )
+        return fingerprints
+
+    def restore(self, model: nn.Module) -> bool:
+        """Load the weights of a resumed run; return whether it is one."""
+        if self.checkpoint is None:
+            return False
+        load_weights(model, self.checkpoint.with_prefix("raw"))
+        check_stem(model, self.checkpoint)
+        return True
 
 
 Prepare = Callable[[Any, Surroundings], Task]

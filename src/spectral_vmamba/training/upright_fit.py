@@ -15,6 +15,9 @@ from spectral_vmamba.data.seeding import UPRIGHT, derive_seed
 from spectral_vmamba.data.transforms import Preprocessing
 from spectral_vmamba.models.tokenizer import SpectralTokenizer
 from spectral_vmamba.models.upright import TURNS, best_rotations, score_inputs
+from spectral_vmamba.training.run_config import RunConfig
+from spectral_vmamba.training.setup import Surroundings
+from spectral_vmamba.utils.extras import require
 from spectral_vmamba.utils.progress import Progress, no_progress
 
 _MOST_IMAGES = 1500
@@ -27,6 +30,26 @@ _NEAR_DEGREES = 10.0
 _CONCENTRATION = 60.0
 _DECAY = 0.4
 _ITERATIONS = 60
+_FEW_UPRIGHT = 0.5  # below this share, the frame upright is doubtful
+
+
+def learn_upright(
+    tokenizer: object,
+    images: ImageDataset,
+    preprocessing: Preprocessing,
+    config: RunConfig,
+    surroundings: Surroundings,
+) -> None:
+    """Fit the score of the frame upright, unless the network has another frame or a checkpoint contained the score."""
+    if not isinstance(tokenizer, SpectralTokenizer) or tokenizer.upright is None or tokenizer.upright.is_fitted:
+        return
+    reporter, workers = surroundings.reporter, surroundings.workers(config)
+    share = fit_upright(tokenizer, images, preprocessing, config.seed, workers, reporter.track)
+    # Every process has fitted it on the same images; other processors may round differently.
+    require("accelerate.utils", "train").broadcast(tokenizer.upright.weight.data)
+    note = f"learned what is up: {share:.0%} of held-out training images are put upright within 10°"
+    poor = "; these images may have no upright position, for which the frame moment is better"
+    reporter.note(note + (poor if share < _FEW_UPRIGHT else ""))
 
 
 def fit_upright(
