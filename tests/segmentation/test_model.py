@@ -101,6 +101,17 @@ def test_masks_of_turned_images_are_similar_in_the_frame_moment(photographs):
     assert error < 0.2 * plain_error
 
 
+@pytest.mark.parametrize("backbone", ["spectral_vmamba_lite", "spectral_vmamba_nano", "vmamba_nano"])
+def test_masks_see_the_corners_of_the_image(backbone, photographs):
+    """A classifier may look at the inscribed disk alone; a mask covers the whole image."""
+    model = build(backbone, equivariant=False)
+    changed = photographs.clone()
+    changed[..., :8, :8] = -changed[..., :8, :8]
+    with torch.inference_mode():
+        difference = (model(changed) - model(photographs)).abs()[..., :8, :8].amax(1)
+    assert (difference > 0).all()
+
+
 def test_gradients_reach_every_parameter(photographs):
     model = build(frame="moment").train()
     scores = model(photographs)
