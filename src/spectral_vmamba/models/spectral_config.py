@@ -1,6 +1,7 @@
 """The configuration of Spectral VMamba."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from spectral_vmamba.layers.mixer import LocalMixing, Merge
 from spectral_vmamba.layers.rfn import TurnPool, Turns
@@ -71,6 +72,11 @@ class SpectralConfig(HierarchyConfig):
             raise ValueError(f"expected eigenvectors ≥ 1, got {self.eigenvectors}")
         if self.neighbors is not None and self.neighbors < 1:
             raise ValueError(f"expected neighbors ≥ 1, or None for every pair of tokens, got {self.neighbors}")
+
+    @property
+    def features_only_options(self) -> dict[str, Any]:
+        # A classifier may look at the inscribed disk alone; the maps of a decoder cover the whole image.
+        return {**super().features_only_options, "domain": "square"}
 
     @property
     def has_frozen_stem(self) -> bool:

@@ -108,8 +108,6 @@ def build_segmenter(
     if own:
         # The network's own frame would turn images a second time.
         options["frame"] = "upright" if config.frame == "upright" and is_spectral(backbone) else "none"
-        if is_spectral(backbone):  # a disk, the domain of some classifiers, would leave the corners without a mask
-            options = {"domain": "square", **options}
     elif pretrained:
         options["pretrained_cfg_overlay"] = {"state_dict": find_stem_weights(backbone, "required")}
     weights = True if pretrained and not own else None
