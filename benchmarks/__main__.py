@@ -17,6 +17,7 @@ _EPILOG = """sections:
   model         where the time of a forward goes; images per second against Swin-T
   models        images per second of every model of the paper's comparison, against Swin-T
   limits        the scan against the memory bandwidth, the model against its matrix products alone
+  segmenters    time and peak memory of segmentation networks against the pixels of an image
 
 Close other programs first. The suite prints ratios, and writes bench.json with every time and one plot per section.
 

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -59,7 +59,14 @@ def measure_shares(name: str, batch: int, pixels: int, seed: int) -> Shares:
 
 
 def time_forward(model: nn.Module, images: Tensor, clock: Clock = time.perf_counter) -> tuple[float, float]:
-    """Return the seconds of a forward, and of STS in it.
+    """Return the seconds of a forward, and of STS in it."""
+    return time_with_sts(model, lambda: model(images), clock)
+
+
+def time_with_sts(
+    model: nn.Module, call: Callable[[], object], clock: Clock = time.perf_counter
+) -> tuple[float, float]:
+    """Return the seconds of a call that runs the model, and of STS in it.
 
     torch.utils.benchmark times whole statements only, and STS is a part of this one.
     """
@@ -76,7 +83,7 @@ def time_forward(model: nn.Module, images: Tensor, clock: Clock = time.perf_coun
     vars(tokenizer)["traverse"] = timed_traverse
     try:
         start = clock()
-        model(images)
+        call()
         return clock() - start, sts_seconds
     finally:
         del vars(tokenizer)["traverse"]

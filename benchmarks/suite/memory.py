@@ -45,7 +45,7 @@ def measure_memory(settings: Settings, progress: Progress) -> MemoryResult:
     growth, failures = {}, {}
     for subject in progress(mixers + models, "memory", len(mixers + models)):
         options = {"batch": batch, "side": side if subject in mixers else 224, "width": width}
-        probe = _run_probe(subject, {**options, "threads": settings.threads, "seed": settings.seed})
+        probe = run_probe(subject, {**options, "threads": settings.threads, "seed": settings.seed})
         if probe.returncode:
             failures[subject] = (probe.stderr.strip() or f"exit code {probe.returncode}").splitlines()[-1]
         else:
@@ -56,7 +56,7 @@ def measure_memory(settings: Settings, progress: Progress) -> MemoryResult:
     return MemoryResult([group for group in groups if group.bytes or group.failures], notices + missing)
 
 
-def _run_probe(subject: str, options: dict[str, int]) -> subprocess.CompletedProcess:
+def run_probe(subject: str, options: dict[str, int]) -> subprocess.CompletedProcess:
     """Measure in a fresh process: memory that this one used before would hide a peak."""
     arguments = [word for name, value in options.items() for word in (f"--{name}", str(value))]
     command = [sys.executable, "-m", "benchmarks.suite.memory_probe", subject, *arguments]

@@ -1,4 +1,6 @@
-"""Peak memory of one training step, in a process of its own: `python -m benchmarks.suite.memory_probe SUBJECT`.
+"""Peak memory of one training step, or of segmenting an image, in a process of its own.
+
+    python -m benchmarks.suite.memory_probe SUBJECT
 
 Prints the growth of the resident memory in bytes, from the state after creating model and input and a tiny warm-up to
 the peak of the step.
@@ -25,10 +27,10 @@ EIGENVECTORS = 4
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("subject", help="mixer:SCAN or model:NAME")
+    parser.add_argument("subject", help="mixer:SCAN, model:NAME or segmenter:RECIPE")
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--side", type=int, default=14, help="side of the input: tokens of a mixer, pixels of a model")
-    parser.add_argument("--width", type=int, default=256, help="width of the mixer")
+    parser.add_argument("--width", type=int, default=256, help="width of the mixer, window of the segmentation")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
@@ -37,6 +39,8 @@ def main(arguments: list[str] | None = None) -> None:
     kind, _, name = options.subject.partition(":")
     if kind == "mixer":
         step = mixer_step(name, options.batch, options.side, options.width)
+    elif kind == "segmenter":
+        step = segmenter_step(name, options.side, options.width, options.seed)
     else:
         step = model_step(name, options.batch, options.side, options.seed)
     print(measure_growth(step))
@@ -86,6 +90,15 @@ def model_step(name: str, batch: int, side: int, seed: int) -> Callable[[], None
     with torch.no_grad():
         model(images[:1])
     return step
+
+
+def segmenter_step(recipe: str, side: int, window: int, seed: int) -> Callable[[], object]:
+    """Return the segmentation of one image."""
+    from benchmarks.suite.segmenters import photograph, seeded_segmenter
+
+    segmenter, image = seeded_segmenter(recipe, window, seed), photograph(side, seed)
+    segmenter.mask(image[:, :64, :64])
+    return lambda: segmenter.mask(image)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,8 @@ from benchmarks.suite.models import measure_models
 from benchmarks.suite.models_report import format_models, plot_models
 from benchmarks.suite.scan import measure_scan
 from benchmarks.suite.scan_report import format_scan, plot_scan
+from benchmarks.suite.segmenters import measure_segmenters
+from benchmarks.suite.segmenters_report import format_segmenters, plot_segmenters
 from benchmarks.suite.settings import Settings
 from spectral_vmamba.metrics.environment import measure_environment
 from spectral_vmamba.utils.progress import Progress, progress_bars
@@ -45,6 +47,7 @@ SECTIONS = {
     "model": Section(measure_model, format_model, plot_model),
     "models": Section(measure_models, format_models, plot_models),
     "limits": Section(measure_limits, format_limits, plot_limits),
+    "segmenters": Section(measure_segmenters, format_segmenters, plot_segmenters),
 }
 
 

@@ -16,7 +16,7 @@ def test_groups_ratios_and_failures(monkeypatch):
         assert options["side"] == (14 if subject.startswith("mixer:") else 224)
         return CompletedProcess([], 0, "10000000\n" if ours else "30000000\n")
 
-    monkeypatch.setattr(memory, "_run_probe", run_probe)
+    monkeypatch.setattr(memory, "run_probe", run_probe)
     monkeypatch.setattr(memory, "choose_backend", lambda: ("native", []))
     result = memory.measure_memory(Settings(), no_progress)
     mixers, models = result.groups

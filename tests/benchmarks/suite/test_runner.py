@@ -34,7 +34,7 @@ def test_writes_numbers_and_plots(tmp_path, capsys):
 
 
 def test_every_section_is_listed():
-    assert list(SECTIONS) == ["scan", "memory", "eigenvectors", "model", "models", "limits"]
+    assert list(SECTIONS) == ["scan", "memory", "eigenvectors", "model", "models", "limits", "segmenters"]
 
 
 def test_json_has_no_nan_and_no_number_as_key():
