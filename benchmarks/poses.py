@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from rich.console import Console
 
-from benchmarks.results_files import write_results
+from benchmarks.results_files import read_results, write_results
 from benchmarks.subsets import write_subset
 from benchmarks.transfer import PLAIN
 from spectral_vmamba.data.dataset import ImageDataset
@@ -200,7 +200,7 @@ def main(arguments: Sequence[str] | None = None) -> list[Result]:
     if options.train_images or options.test_images:
         subset = write_subset(path.parent, options.data, options.val_data, options.train_images, options.test_images)
         options.data, options.val_data = str(subset), None
-    results = [Result(**each) for each in json.loads(path.read_text())["results"]] if path.exists() else []
+    results = read_results(path, named, Result)
     finished = {(result.row, result.seed) for result in results}
     for row in (row for name in options.rows for row in ROWS if row.name == name):
         for seed in (seed for seed in options.seeds if (row.name, seed) not in finished):

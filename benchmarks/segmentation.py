@@ -18,7 +18,7 @@ from typing import Any
 
 from rich.console import Console
 
-from benchmarks.results_files import write_results
+from benchmarks.results_files import read_results, write_results
 from spectral_vmamba.segmentation import (
     SegmentConfig,
     evaluate_segmenter,
@@ -100,7 +100,7 @@ def run_row(options: argparse.Namespace, network: str, training: str, seed: int,
         training,
         seed,
         evaluation.scores.mean_iou,
-        evaluation.scores.boundary_f1 or 0.0,
+        evaluation.scores.boundary_f1 if evaluation.scores.boundary_f1 is not None else float("nan"),
         evaluation.rotations[0].mean_iou,
         mean,
         worst.mean_iou,
@@ -146,7 +146,7 @@ def main(arguments: Sequence[str] | None = None) -> list[Result]:
     path.parent.mkdir(parents=True, exist_ok=True)
     # Without the folders of this machine.
     named = {**{key: value for key, value in vars(options).items() if key != "output"}, "data": Path(options.data).name}
-    results = [Result(**each) for each in json.loads(path.read_text())["results"]] if path.exists() else []
+    results = read_results(path, named, Result)
     finished = {(result.network, result.training, result.seed) for result in results}
     wanted = [(n, t, s) for s in options.seeds for n in options.networks for t in options.trainings]
     for network, training, seed in (row for row in wanted if row not in finished):

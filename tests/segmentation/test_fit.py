@@ -12,6 +12,7 @@ from spectral_vmamba.inference import load as load_classifier
 from spectral_vmamba.inference.checkpoint import CheckpointError, load_checkpoint
 from spectral_vmamba.segmentation import MaskAugmentation, Segmenter, fit_segmenter, load_segmenter
 from spectral_vmamba.training import SilentReporter, fit
+from spectral_vmamba.training.learner import make_schedule
 from tests.segmentation.conftest import segment_config, write_pairs
 from tests.support.runs import NoteReporter, digits_config, tensors_equal
 
@@ -56,22 +57,24 @@ def test_masks_turn_with_the_image_also_in_windows(run, pairs):
             assert np.array_equal(turned, np.rot90(mask, quarters))
 
 
-def test_a_resumed_run_has_the_same_bits(pairs, tmp_path):
-    config = segment_config(pairs, tmp_path / "whole", epochs=2, ema=0.5)
-    train(config)
-    half = replace(config, output=str(tmp_path / "half"))
-    stopped = []
+class StopAfterAnEpoch(SilentReporter):
+    def epoch(self, report, best):
+        assert report.epoch == 1
+        raise RuntimeError("stopped by the test")
 
-    class Stop(SilentReporter):
-        def epoch(self, report, best):
-            stopped.append(report.epoch)
-            raise RuntimeError("stopped by the test")
 
+def assert_resumes_with_the_same_bits(config, whole, half):
+    train(replace(config, output=str(whole)))
+    config = replace(config, output=str(half))
     with pytest.raises(RuntimeError, match="stopped by the test"):
-        fit_segmenter(half, reporter=Stop())
-    assert stopped == [1]
-    train(half, resume=True)
-    assert tensors_equal(tmp_path / "whole", tmp_path / "half")
+        fit_segmenter(config, reporter=StopAfterAnEpoch())
+    train(config, resume=True)
+    assert tensors_equal(whole, half)
+
+
+def test_a_resumed_run_has_the_same_bits(pairs, tmp_path):
+    config = segment_config(pairs, tmp_path, epochs=2, ema=0.5)
+    assert_resumes_with_the_same_bits(config, tmp_path / "whole", tmp_path / "half")
 
 
 def test_another_decoder_cannot_resume(pairs, tmp_path):
@@ -95,6 +98,38 @@ def test_a_classifier_can_be_the_start(pairs, tmp_path):
     assert all(torch.equal(backbone[name], weights[name]) for name in shared)
 
 
+def test_a_classifier_of_timm_can_be_the_start(tmp_path):
+    classifier = digits_config(tmp_path / "a", model="resnet18", model_options={}, steps=1, drop_path=None)
+    fit(classifier, reporter=SilentReporter())
+    model = spectral_vmamba.create_segmenter("resnet18", "fpn", 3, initial=tmp_path / "a")
+    weights = load_checkpoint(tmp_path / "a" / "best.safetensors").weights("best")
+    backbone = model.backbone.state_dict()
+    assert len(backbone) > 100
+    assert all(torch.equal(backbone[name], weights[name]) for name in backbone)
+
+
+def test_a_created_network_can_start_from_a_run(run):
+    options = {"backbone_options": {"widths": (8, 16, 16), "depths": (1, 1, 1)}, "frame": "moment"}
+    decoder = {"decoder_pyramid_channels": 16, "decoder_segmentation_channels": 32}
+    model = spectral_vmamba.create_segmenter(
+        "vmamba_nano", "fpn", 2, decoder_options=decoder, initial=run.folder, **options
+    )
+    created, loaded = model.state_dict(), load_segmenter(run.folder).model.state_dict()
+    assert created.keys() == loaded.keys()
+    assert all(torch.equal(created[name], loaded[name]) for name in created)
+
+
+@pytest.mark.full
+def test_the_frame_upright_trains_loads_and_resumes(pairs, tmp_path):
+    small = {"widths": (8, 16), "depths": (1, 1), "eigenvectors": 1}
+    settings = {"model": "spectral_vmamba_lite", "model_options": small, "frame": "upright", "size": 64}
+    config = segment_config(pairs, tmp_path, epochs=2, **settings)
+    assert_resumes_with_the_same_bits(config, tmp_path / "whole", tmp_path / "half")
+    segmenter = load_segmenter(tmp_path / "half")
+    assert segmenter.model.tokenizer.upright.is_fitted
+    assert segmenter.segment(pairs / "images" / "00.png")[0].mask.shape == (48, 48)
+
+
 def test_a_segmentation_network_with_other_classes_can_be_the_start(run, tmp_path):
     data = write_pairs(tmp_path / "data", count=6)
     (data / "classes.txt").write_text("sea\nisland\nreef\n")
@@ -112,6 +147,8 @@ def test_images_with_ignored_pixels_only(tmp_path):
     result = train(segment_config(data, tmp_path / "run", steps=1))
     assert result.history[-1].loss == 0
     assert result.best["score"] == 0
+    with pytest.raises(ValueError, match="all of them are ignored"):
+        train(segment_config(data, tmp_path / "balanced", steps=1, class_weights="balanced"))
 
 
 def test_unreadable_pairs_are_listed(tmp_path):
@@ -134,6 +171,8 @@ def test_unreadable_pairs_are_listed(tmp_path):
         ({"size": 0}, "size of at least 1"),
         ({"decoder": "unnet"}, "did you mean unet"),
         ({"model": "resnet18", "pretrained": True, "initial": "x"}, "got both"),
+        ({"decoder": "upernet", "decoder_options": {}, "batch_size": 1}, "upernet needs at least 2 images in a step"),
+        ({"decoder": "upernet", "decoder_options": {}, "accumulate": 4}, "upernet needs at least 2 images in a step"),
     ],
 )
 def test_wrong_settings(changes, message, pairs, tmp_path):
@@ -145,6 +184,26 @@ def test_balanced_weights_train(pairs, tmp_path):
     plain = train(segment_config(pairs, tmp_path / "a", steps=2))
     balanced = train(segment_config(pairs, tmp_path / "b", steps=2, class_weights="balanced"))
     assert balanced.history[0].loss != plain.history[0].loss
+
+
+def test_pixels_are_normalized_as_the_stem_expects(pairs, tmp_path):
+    options = {"stem": "timm:tf_efficientnet_lite0", "patch_size": 16, "widths": (8, 16), "depths": (1, 1)}
+    train(segment_config(pairs, tmp_path / "run", steps=1, model="spectral_vmamba_nano", model_options=options))
+    assert load_segmenter(tmp_path / "run").preprocessing.mean == (0.5, 0.5, 0.5)
+
+
+@pytest.mark.parametrize("name", ["segment_lite", "segment_nano"])
+def test_the_small_recipes_warm_up_for_epochs(name):
+    """Not for the 1,500 steps of the supplement, which are more than these runs have."""
+    config = spectral_vmamba.segment_recipe(name, data="x")
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=config.optimizer.lr)
+    schedule = make_schedule(optimizer, config.optimizer, 1.0, 30, 30 * config.epochs)
+    rates = []
+    for step in range(30 * config.epochs):
+        schedule.step_update(step)
+        rates.append(optimizer.param_groups[0]["lr"])
+    assert np.argmax(rates) <= 30 * config.optimizer.warmup_epochs + 1
+    assert rates[-1] < 0.01 * max(rates)
 
 
 def test_views_are_cut_and_scaled(pairs, tmp_path):

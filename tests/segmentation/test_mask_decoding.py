@@ -138,3 +138,24 @@ def test_the_checksum_changes_with_the_tables():
     codings = [MaskCoding(), MaskCoding(ids={0: 1}), MaskCoding(ids={0: 2}), COLOR_CODING]
     assert len({coding.checksum() for coding in codings}) == 4
     assert MaskCoding(ids={0: 1, 1: 2}).checksum() == MaskCoding(ids={1: 2, 0: 1}).checksum()
+
+
+def test_palette_masks_with_known_colors_are_decoded_by_color():
+    """Tools number the colors of a palette in any order."""
+    image = Image.fromarray(np.array([[0, 1, 2], [2, 2, 0]], np.uint8), "P")
+    image.putpalette([0, 255, 0, 0, 0, 0, 128, 64, 128])
+    assert decode(encode(image), COLOR_CODING) == [[2, 0, 1], [1, 1, 2]]
+    assert decode(encode(image)) == [[0, 1, 2], [2, 2, 0]]
+
+
+def test_palette_masks_with_other_colors_are_decoded_by_index():
+    image = Image.fromarray(np.array([[0, 1, 2]], np.uint8), "P")
+    image.putpalette([0, 0, 0, 9, 9, 9, 200, 0, 0])
+    assert decode(encode(image), COLOR_CODING) == [[0, 1, 2]]
+
+
+def test_masks_of_one_bit_follow_the_gray_levels_of_the_classes():
+    image = Image.fromarray(np.array([[True, False]]))
+    assert image.mode == "1"
+    assert decode(encode(image), MaskCoding(colors={(255, 255, 255): 0, (0, 0, 0): 1})) == [[0, 1]]
+    assert decode(encode(image)) == [[1, 0]]

@@ -69,7 +69,13 @@ def test_ignored_boundaries_do_not_count():
 
 
 def test_the_edge_of_the_image_is_no_boundary():
-    assert boundary_f1(np.ones((20, 20)), np.ones((20, 20))) == 0  # there is none
+    assert boundary_f1(np.ones((20, 20)), np.ones((20, 20))) is None  # there is none
+
+
+def test_a_perfect_mask_whose_boundaries_are_ignored_has_no_score():
+    labels = np.zeros((20, 20), np.uint8)
+    labels[5:15, 5:15], labels[6:14, 6:14] = 255, 1
+    assert boundary_f1(np.where(labels == 1, 1, 0), labels) is None
 
 
 def test_dice_of_a_perfect_and_of_a_wrong_mask():

@@ -44,6 +44,35 @@ def test_quarter_turns_give_the_same_bits(backbone, frame, photographs):
     assert_turns_with_the_image(model, photographs[..., 10:71, :])  # not square, not a multiple of the stride
 
 
+def symmetric_images():
+    """Constant images, and images whose inscribed disk, but not they themselves, equal their own turns."""
+    constant, wide = torch.full((1, 3, 64, 64), 0.3), torch.full((1, 3, 64, 96), 0.3)
+    corner, side = constant.clone(), wide.clone()
+    corner[..., :6, :6] = 1.0
+    side[..., 20:30, :8] = 1.0
+    half = constant + torch.rand(1, 3, 64, 64, generator=torch.Generator().manual_seed(0))
+    half = half + turn(half, 2)
+    return {"constant": constant, "wide": wide, "corner": corner, "side": side, "half turn": half}
+
+
+@pytest.mark.parametrize("frame", ["quarter", "moment"])
+@pytest.mark.parametrize("name", symmetric_images())
+def test_masks_of_symmetric_images_turn_with_them(name, frame):
+    assert_turns_with_the_image(build("resnet18", frame=frame), symmetric_images()[name])
+
+
+def test_masks_of_symmetric_images_turn_with_them_in_the_frame_upright():
+    model = build("spectral_vmamba_lite", frame="upright")
+    torch.nn.init.normal_(model.tokenizer.upright.weight)
+    for name in ("corner", "side"):
+        assert_turns_with_the_image(model, symmetric_images()[name])
+
+
+def test_small_images_with_a_decoder_for_large_ones():
+    model = build("resnet18", "pan")
+    assert_turns_with_the_image(model, torch.rand(1, 3, 20, 50))
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("decoder", DECODERS)
 def test_quarter_turns_give_the_same_bits_with_every_decoder(decoder):
@@ -110,6 +139,13 @@ def test_masks_see_the_corners_of_the_image(backbone, photographs):
     with torch.inference_mode():
         difference = (model(changed) - model(photographs)).abs()[..., :8, :8].amax(1)
     assert (difference > 0).all()
+
+
+def test_options_that_would_have_no_effect_are_refused():
+    with pytest.raises(ValueError, match="frame of the whole network"):
+        spectral_vmamba.create_segmenter("vmamba_nano", "fpn", backbone_options={"frame": "moment"})
+    with pytest.raises(ValueError, match="no pretrained weights of vmamba_nano"):
+        spectral_vmamba.create_segmenter("vmamba_nano", "fpn", pretrained=True)
 
 
 def test_gradients_reach_every_parameter(photographs):

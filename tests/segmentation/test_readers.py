@@ -63,7 +63,7 @@ def test_colors_of_the_class_file_decode_masks(tmp_path):
 
 def test_tables(tmp_path):
     write_pairs(tmp_path / "i", tmp_path / "m")
-    rows = ["i/a.png,m/a.png,train", "i/b.png,m/b.png,val", "i/c.png,m/c.png,train"]
+    rows = ["i/a.png,m/a.png,train", "i/b.png, m/b.png ,val", "i/c.png,m/c.png,train"]
     (tmp_path / "t.csv").write_text("\n".join(["image,mask,split", *rows]))
     (tmp_path / "classes.txt").write_text("x\ny\nz\n")
     parts = read_masked_source(str(tmp_path / "t.csv"))
@@ -195,3 +195,10 @@ def test_one_class_is_not_enough(tmp_path):
         write_image(tmp_path / "masks" / f"{name}.png", 255 * random_mask(0, 2))
     (tmp_path / "classes.txt").write_text("background 0 0 0\nobject 255 255 255\n")
     assert np.array_equal(split(tmp_path).val.open(0)[1], random_mask(0, 2)), "as the message says"
+
+
+def test_stray_values_are_not_counted_as_classes(tmp_path):
+    write_pairs(tmp_path / "images", tmp_path / "masks")
+    write_image(tmp_path / "masks" / "b.png", np.full((10, 12), 200, np.uint8))
+    with pytest.raises(ValueError, match=r"values 0, 1, 2, 200, most ids below 200 never occur; list the classes"):
+        read_masked_source(str(tmp_path))

@@ -9,6 +9,7 @@ from PIL import Image
 
 from spectral_vmamba.data.decode import load_image
 from spectral_vmamba.data.find import find_images
+from spectral_vmamba.segmentation import regions as regions_module
 from spectral_vmamba.segmentation.regions import DecodedRegions, RegionError, TiffRegions, open_regions
 
 ORIENTATION = 274
@@ -56,6 +57,8 @@ def test_the_limit_of_pixels(tmp_path, monkeypatch):
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 50)  # Pillow refuses twice as many
     Image.new("RGB", (20, 10)).save(tmp_path / "a.png")
     with pytest.raises(ValueError, match=r"a.png has 20×10 pixels, more than the limit of 199"):
+        open_and_close(tmp_path / "a.png", largest_pixels=199)
+    with pytest.raises(ValueError, match=r"allow more with --largest-pixels"):
         open_and_close(tmp_path / "a.png", largest_pixels=199)
     open_and_close(tmp_path / "a.png", largest_pixels=200)
     assert Image.MAX_IMAGE_PIXELS == 50
@@ -177,3 +180,12 @@ def test_the_limit_of_pixels_of_tiff_files(tmp_path):
     write_tiff(tmp_path / "a.tif", random_pixels(1, 10, 20))
     with pytest.raises(ValueError, match=r"a.tif has 20×10 pixels, more than the limit of 199"):
         open_and_close(tmp_path / "a.tif", largest_pixels=199)
+
+
+def test_tiff_files_that_are_read_in_parts_have_no_limit_by_default(tmp_path, monkeypatch):
+    monkeypatch.setattr(regions_module, "LARGEST_PIXELS", 199)
+    write_tiff(tmp_path / "a.tif", random_pixels(1, 10, 20))
+    open_and_close(tmp_path / "a.tif")
+    Image.new("RGB", (20, 10)).save(tmp_path / "a.png")
+    with pytest.raises(ValueError, match=r"a.png has 20×10 pixels, more than the limit of 199"):
+        open_and_close(tmp_path / "a.png")

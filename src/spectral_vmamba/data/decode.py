@@ -19,6 +19,11 @@ _HEIF_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b
 HEIF_HINT = "pip install 'spectral-vmamba[heic]'"
 _DECODING_ERRORS = (OSError, ValueError, SyntaxError, EOFError, struct.error, Image.DecompressionBombError)
 
+
+class TooManyPixelsError(ValueError):
+    """An image has more pixels than the limit."""
+
+
 ImageLike = str | Path | bytes | Image.Image | np.ndarray | Tensor
 
 
@@ -111,7 +116,7 @@ def _decode(
         raise ValueError(f"{name} cannot be read as an image: unknown format") from error
     except _DECODING_ERRORS as error:
         raise ValueError(f"{name} cannot be read as an image: {error}") from error
-    raise ValueError(f"{name} has {width}×{height} pixels, more than the limit of {largest_pixels:,}")
+    raise TooManyPixelsError(f"{name} has {width}×{height} pixels, more than the limit of {largest_pixels:,}")
 
 
 def _is_heif(content: bytes) -> bool:

@@ -20,6 +20,8 @@ DECODERS = (
     "upernet",
     "segformer",
 )
+_POOLING = ("deeplabv3", "deeplabv3plus", "pan", "upernet")  # normalize one pooled value per channel and image
+_SMALLEST_SIDES = {"pan": 128}  # of the images, in pixels; smaller ones have no cells left to pool
 _OPTION = re.compile(r"decoder_\w+|encoder_depth|encoder_output_stride|upsampling|psp_\w+", re.ASCII)
 
 
@@ -50,3 +52,13 @@ class DecoderConfig:
             raise ValueError(f"expected frame to be one of {', '.join(FRAMES)}; got {str(self.frame)[:60]!r}")
         if self.turns not in (1, 4):
             raise ValueError(f"expected 1 or 4 turns, got {self.turns}")
+
+    @property
+    def smallest_batch(self) -> int:
+        """Images that a training step needs, at least."""
+        return 2 if self.decoder in _POOLING else 1
+
+    @property
+    def smallest_side(self) -> int:
+        """Pixels per side of the smallest image that the decoder takes."""
+        return _SMALLEST_SIDES.get(self.decoder, 1)

@@ -44,8 +44,14 @@ def without_frame(network: Network) -> Network:
     """
     clone = copy(network)
     clone._modules = dict(network._modules)
-    clone.config = replace(network.config, frame="none")
     if "tokenizer" in clone._modules:
         clone.tokenizer = copy(network.tokenizer)
-        clone.tokenizer.config = clone.config
+    remove_frame(clone)
     return clone
+
+
+def remove_frame(network: Any) -> None:
+    """Make a network take images as they are, in place. A score of the frame upright stays in its tokenizer."""
+    network.config = replace(network.config, frame="none")
+    if "tokenizer" in network._modules:
+        network.tokenizer.config = network.config

@@ -5,6 +5,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from spectral_vmamba.segmentation.mask_decoding import IGNORE_INDEX, Color, MaskCoding
 from spectral_vmamba.segmentation.masked_dataset import MaskStorage, default_palette
 
@@ -50,9 +52,11 @@ def number_classes(count: int) -> tuple[str, ...]:
 def find_classes(masks: MaskStorage, count: int, ignored: Collection[int] = ()) -> ClassList:
     """Numbered classes up to the largest id in `count` masks, all of which are read; those in `ignored` are no classes.
 
-    Unreadable masks are left out; if all of them are, the first error is raised.
+    Unreadable masks are left out; if all of them are, the first error is raised. Raises ValueError if most of the ids
+    never occur: some masks have other values than class ids then.
     """
-    largest, first_error, readable = -1, None, 0
+    found: set[int] = set()
+    first_error, readable = None, 0
     for i in range(count):
         try:
             mask = masks.decode(i, masks.content(i))
@@ -60,9 +64,16 @@ def find_classes(masks: MaskStorage, count: int, ignored: Collection[int] = ()) 
             first_error = first_error or error
             continue
         readable += 1
-        largest = max(largest, int(mask[mask != IGNORE_INDEX].max(initial=0)))
+        found |= {0, *np.unique(mask).tolist()} - {IGNORE_INDEX}
     if first_error and not readable:
         raise first_error
+    largest = max(found, default=-1)
+    if 2 * len(found) < largest + 1:
+        listed = ", ".join(map(str, sorted(found)))
+        raise ValueError(
+            f"the masks have the values {listed}, most ids below {largest} never occur; list the classes in "
+            f"{CLASS_FILE} next to the data, one per line, with the color of each if masks have colors"
+        )
     return list_classes(number_classes(largest + 1), ignored=ignored)
 
 

@@ -74,7 +74,8 @@ def read_pair_table(table: Path) -> list[Pair]:
         if not {"image", "mask"} <= {*columns}:
             raise ValueError(f"expected a header line with the columns image,mask in {table}, got {columns}")
         reader.fieldnames = columns
-        rows = [row for row in reader if row["image"] or row["mask"]]
+        stripped = ({name: (row[name] or "").strip() for name in columns} for row in reader)
+        rows = [row for row in stripped if row["image"] or row["mask"]]
     if not rows:
         raise ValueError(f"{table} lists no images")
     for row in rows:

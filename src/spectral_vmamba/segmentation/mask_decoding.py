@@ -6,6 +6,7 @@ from zlib import crc32
 
 import numpy as np
 from jaxtyping import Int, UInt8
+from PIL import Image
 
 from spectral_vmamba.data.decode import decode_unconverted
 
@@ -27,8 +28,9 @@ class MaskCoding:
     """How the pixels of mask files encode classes.
 
     `ids` maps the values of gray masks and the indices of palette masks to class ids; with None, they are the class
-    ids. `colors` maps the colors of RGB masks to class ids. If all of the colors are gray, they also decode 8-bit gray
-    masks, as those with 0 and 255 for two classes. A value of `IGNORE_INDEX` that is not mapped is ignored.
+    ids. `colors` maps the colors of RGB masks to class ids, and those of palette masks if all colors that occur in the
+    mask are known. If all of the colors are gray, they also decode gray masks of 1 and 8 bits, as those with 0 and 255
+    for two classes. A value of `IGNORE_INDEX` that is not mapped is ignored.
     """
 
     ids: Mapping[int, int] | None = None
@@ -47,7 +49,7 @@ class MaskCoding:
 
 
 def decode_mask(content: bytes, name: str, coding: MaskCoding) -> UInt8[np.ndarray, "h w"]:
-    """Decode a mask file, upright by its EXIF tag: gray of 1, 8 or 16 bits, a palette (its indices), or RGB.
+    """Decode a mask file, upright by its EXIF tag: gray of 1, 8 or 16 bits, a palette, or RGB.
 
     Transparency is ignored. Raises ValueError, with `name` in the message, for damaged files, values and colors without
     a class, values that fit no class id, and formats that cannot hold class ids.
@@ -62,9 +64,21 @@ def decode_mask(content: bytes, name: str, coding: MaskCoding) -> UInt8[np.ndarr
     if image.mode not in _INTEGER_MODES:
         raise ValueError(f"{name} has pixels of the mode {image.mode}; expected gray, palette or RGB pixels in a mask")
     values = np.asarray(image).astype(np.int32)
-    if image.mode == "L" and coding.gray_levels:
-        return _classes_of_values(values, name, coding.gray_levels)
+    if image.mode == "P" and coding.colors and _used_colors(image) <= coding.colors.keys():
+        return _classes_of_colors(np.asarray(image.convert("RGB")), name, coding.colors)
+    levels = coding.gray_levels
+    if image.mode == "1" and levels and {0, 255} <= levels.keys():
+        return _classes_of_values(values * 255, name, levels)
+    if image.mode == "L" and levels:
+        return _classes_of_values(values, name, levels)
     return _classes_of_values(values // _gray_step(content), name, coding.ids)
+
+
+def _used_colors(image: Image.Image) -> set[Color]:
+    """The colors of the palette that occur in an image."""
+    palette = np.asarray(image.getpalette("RGB"), dtype=np.uint8).reshape(-1, 3)
+    used = np.unique(np.asarray(image))
+    return {tuple(color) for color in palette[used[used < len(palette)]].tolist()}
 
 
 def _gray_step(content: bytes) -> int:

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int, Shaped, UInt8
 from torch import Tensor
 
 from spectral_vmamba.data.sources import Part, absolute_path
-from spectral_vmamba.data.unreadable import ReadError
+from spectral_vmamba.data.unreadable import ReadError, summarize_unreadable
 from spectral_vmamba.inference.checkpoint import WeightChoice
 from spectral_vmamba.metrics.rotation import sweep_angles
 from spectral_vmamba.ops.turns import inscribed_disk, rotate_pixels, rotated_positions, sample, turn
@@ -94,6 +94,8 @@ def evaluate_segmenter(
             measurement.unreadable.append(each)
         else:
             measurement.add(each, multi_scale)
+    if len(measurement.unreadable) == len(dataset):
+        raise ValueError(f"no readable image in {description}: {summarize_unreadable(measurement.unreadable)}")
     return measurement.result(description, multi_scale, time.monotonic() - start)
 
 

@@ -19,7 +19,8 @@ class MaskScores:
     """Shares, 0 to 1. The IoU of a class that neither the masks nor the predictions contain is None.
 
     `boundary_f1` is the harmonic mean of two shares: of predicted boundary pixels near a true one, and of true boundary
-    pixels near a predicted one, where near is 0.75 % of the diagonal; mean over classes. None if it was not measured.
+    pixels near a predicted one, where near is 0.75 % of the diagonal; mean over classes. None if it was not measured
+    or no class has a boundary.
     """
 
     mean_iou: float
@@ -75,13 +76,13 @@ class BoundaryCounts:
             self.predicted[number] += ours.sum()
             self.true[number] += theirs.sum()
 
-    def f1(self) -> float:
-        """Mean over the classes that have a boundary anywhere; 0 without any."""
+    def f1(self) -> float | None:
+        """Mean over the classes that have a boundary anywhere; None without any."""
         present = (self.predicted + self.true) > 0
         precision = self.near_predicted / np.maximum(self.predicted, 1)
         recall = self.near_true / np.maximum(self.true, 1)
         f1 = 2 * precision * recall / np.maximum(precision + recall, np.finfo(float).tiny)
-        return float(f1[present].mean()) if present.any() else 0.0
+        return float(f1[present].mean()) if present.any() else None
 
 
 def _boundary(mask: Bool[np.ndarray, "h w"]) -> Bool[np.ndarray, "h w"]:

@@ -1,20 +1,19 @@
 """A segmentation network: a backbone of this package or of timm, and a decoder of segmentation_models_pytorch."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from spectral_vmamba.layers.stems import pad_to_patches
 from spectral_vmamba.models._timm import without_warnings
 from spectral_vmamba.models.decoder_config import DecoderConfig
-from spectral_vmamba.models.framing import without_frame
+from spectral_vmamba.models.framing import remove_frame
 from spectral_vmamba.models.registry import find_family, is_spectral
 from spectral_vmamba.models.stem_weights import find_stem_weights
 from spectral_vmamba.models.tokenizer import SpectralTokenizer
-from spectral_vmamba.ops.frames import Frame
 from spectral_vmamba.ops.turns import turn
 from spectral_vmamba.segmentation.placement import place
 from spectral_vmamba.utils.extras import require
@@ -61,42 +60,17 @@ class SegmentationModel(nn.Module):
 
     def _scores(self, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b classes h w"]:
         height, width = images.shape[-2:]
-        padded = pad_to_patches(images, _STRIDE)
+        padded = pad_to_patches(_pad_to_side(images, self.config.smallest_side), _STRIDE)
         scores = self.network(padded)
         top, left = (padded.shape[-2] - height) // 2, (padded.shape[-1] - width) // 2
         return scores[..., top : top + height, left : left + width]
 
 
-def create_segmenter(
-    backbone: str,
-    decoder: str = "upernet",
-    classes: int = 2,
-    *,
-    equivariant: bool = True,
-    frame: Frame | None = None,
-    turns: int = 1,
-    backbone_options: Mapping[str, Any] | None = None,
-    decoder_options: Mapping[str, Any] | None = None,
-    pretrained: bool = False,
-) -> SegmentationModel:
-    """Create a segmentation network.
-
-    `backbone` is a hierarchical model of this package or any encoder of timm. With `equivariant`, the mask of a
-    quarter-turned image is the turned mask, to the last bit: the frame is "quarter", or another one if given. Without
-    it, the frame is "none". `pretrained` loads weights of timm's backbones that are installed or cached; the frozen
-    stem of spectral_vmamba_lite always has its own. Requires the extra `segment`.
-
-    >>> import spectral_vmamba
-    >>> import torch
-    >>> model = spectral_vmamba.create_segmenter("vmamba_nano", "fpn", classes=3)
-    >>> model(torch.zeros(1, 3, 50, 70)).shape
-    torch.Size([1, 3, 50, 70])
-    """
-    chosen: Frame = frame or ("quarter" if equivariant else "none")
-    if equivariant and chosen == "none":
-        raise ValueError("an equivariant network needs a frame: quarter, moment or upright; or pass equivariant=False")
-    config = DecoderConfig(decoder, dict(decoder_options or {}), chosen, turns)
-    return build_segmenter(backbone, dict(backbone_options or {}), config, classes, pretrained)
+def _pad_to_side(images: Float[Tensor, "b c h w"], side: int) -> Float[Tensor, "b c h2 w2"]:
+    """Zero-pad evenly on both sides; an odd pixel is added on the right and below, as `pad_to_patches` does."""
+    height, width = images.shape[-2:]
+    rows, columns = max(side - height, 0), max(side - width, 0)
+    return F.pad(images, (columns // 2, columns - columns // 2, rows // 2, rows - rows // 2))
 
 
 def build_segmenter(
@@ -105,6 +79,10 @@ def build_segmenter(
     """Create a segmentation network from the choices that its checkpoint has."""
     smp = require("segmentation_models_pytorch", "segment")
     options, own = dict(backbone_options), find_family(backbone) is not None
+    if "frame" in options:
+        raise ValueError("expected the frame of the whole network, frame=…, not among the options of the backbone")
+    if own and pretrained:
+        raise ValueError(f"there are no pretrained weights of {backbone}; start from a run with initial")
     if own:
         # The network's own frame would turn images a second time.
         options["frame"] = "upright" if config.frame == "upright" and is_spectral(backbone) else "none"
@@ -118,5 +96,5 @@ def build_segmenter(
     except TypeError as error:
         raise ValueError(f"{config.decoder} with {backbone} does not take these options: {error}") from error
     if options.get("frame") == "upright":
-        network.encoder.model.model = without_frame(network.encoder.model.model)
+        remove_frame(network.encoder.model.model)
     return SegmentationModel(network, config)

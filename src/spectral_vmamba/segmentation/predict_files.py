@@ -11,7 +11,6 @@ from jaxtyping import Float, UInt8
 from PIL import Image
 from torch import Tensor
 
-from spectral_vmamba.data.decode import LARGEST_PIXELS
 from spectral_vmamba.data.find import NamedImage
 from spectral_vmamba.data.unreadable import ReadError, write_unreadable
 from spectral_vmamba.segmentation.areas import AddAreas, write_areas
@@ -78,9 +77,9 @@ class PredictOptions:
     """pixels of the smallest region that becomes a polygon"""
     simplify: float = 0.0
     """largest distance in pixels between a polygon and the outline of its region; 0: exact"""
-    largest_pixels: int = LARGEST_PIXELS
-    """images of more pixels are reported as unreadable; TIFF files are read in parts if rasterio is installed, other
-    files as a whole"""
+    largest_pixels: int | None = None
+    """images of more pixels are reported as unreadable. Defaults to 100 million for files that are read as a whole, and
+    to no limit for TIFF files, which are read in parts if rasterio is installed"""
 
     def __post_init__(self):
         at_least(1, window=self.window, batch_size=self.batch_size, min_area=self.min_area)

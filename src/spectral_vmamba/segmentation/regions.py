@@ -12,7 +12,15 @@ from jaxtyping import Shaped, UInt8
 from PIL import Image, TiffImagePlugin
 from torch import Tensor
 
-from spectral_vmamba.data.decode import LARGEST_PIXELS, ImageLike, decode_image, image_to_tensor, read_file, to_pil
+from spectral_vmamba.data.decode import (
+    LARGEST_PIXELS,
+    ImageLike,
+    TooManyPixelsError,
+    decode_image,
+    image_to_tensor,
+    read_file,
+    to_pil,
+)
 from spectral_vmamba.data.find import NamedImage
 from spectral_vmamba.segmentation.georeference import Georeference
 from spectral_vmamba.utils.extras import require
@@ -40,11 +48,12 @@ class ImageRegions(Protocol):
 
 
 @contextmanager
-def open_regions(image: NamedImage | ImageLike, largest_pixels: int = LARGEST_PIXELS) -> Iterator[ImageRegions]:
+def open_regions(image: NamedImage | ImageLike, largest_pixels: int | None = None) -> Iterator[ImageRegions]:
     """Open a file, as it is displayed (EXIF orientation applied), or an image in memory.
 
     Files are decoded once. With rasterio, TIFF files are read window by window instead, with the same pixels. Raises
-    ValueError or OSError, with the name of the file, if it cannot be read or has more than `largest_pixels`.
+    ValueError or OSError, with the name of the file, if it cannot be read or has more than `largest_pixels`. None:
+    files that are decoded as a whole have the usual limit, `LARGEST_PIXELS`, and the others none.
     """
     path = image.name if isinstance(image, NamedImage) else image
     if isinstance(path, (str, Path)) and Path(path).is_file():
@@ -52,8 +61,12 @@ def open_regions(image: NamedImage | ImageLike, largest_pixels: int = LARGEST_PI
             with _open_tiff(Path(path), largest_pixels) as tiff:
                 yield tiff
         else:
-            with _no_pillow_limit():
-                decoded = decode_image(read_file(path), str(path), largest_pixels)
+            try:
+                with _no_pillow_limit():
+                    decoded = decode_image(read_file(path), str(path), largest_pixels or LARGEST_PIXELS)
+            except TooManyPixelsError as error:
+                advice = "allow more with --largest-pixels, or save it as TIFF and install rasterio to read it in parts"
+                raise ValueError(f"{error}; {advice}") from error
             yield DecodedRegions(decoded)
     else:
         yield DecodedRegions(image.open() if isinstance(image, NamedImage) else to_pil(image))
@@ -132,7 +145,7 @@ def _nonnegative(values: np.ndarray) -> np.ndarray:
 
 
 @contextmanager
-def _open_tiff(path: Path, largest_pixels: int) -> Iterator[TiffRegions]:
+def _open_tiff(path: Path, largest_pixels: int | None) -> Iterator[TiffRegions]:
     rasterio = require("rasterio", "geo")
     with rasterio.Env(GDAL_CACHEMAX=_CACHE_BYTES):
         try:
@@ -142,7 +155,7 @@ def _open_tiff(path: Path, largest_pixels: int) -> Iterator[TiffRegions]:
         except (OSError, ValueError) as error:
             raise ValueError(f"{path} cannot be read as an image: {error}") from error
         with dataset:
-            if dataset.width * dataset.height > largest_pixels:
+            if largest_pixels is not None and dataset.width * dataset.height > largest_pixels:
                 size = f"{dataset.width}×{dataset.height} pixels"
                 raise ValueError(f"{path} has {size}, more than the limit of {largest_pixels:,}")
             yield TiffRegions(dataset, str(path))

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,16 +15,11 @@ from spectral_vmamba.data.order import ViewIndex
 from spectral_vmamba.data.seeding import MODEL, preserve_generators, reseed
 from spectral_vmamba.data.transforms import Preprocessing
 from spectral_vmamba.data.unreadable import ReadError
-from spectral_vmamba.inference.checkpoint import (
-    MaskHeader,
-    check_classes,
-    find_checkpoint,
-    load_checkpoint,
-)
+from spectral_vmamba.inference.checkpoint import MaskHeader, check_classes
 from spectral_vmamba.inference.model_options import check_model, storable_options, without_initial_weights
 from spectral_vmamba.inference.network import stem_digest
-from spectral_vmamba.models._timm import timm
 from spectral_vmamba.models.registry import is_spectral
+from spectral_vmamba.segmentation.initial_weights import load_initial_weights
 from spectral_vmamba.segmentation.mask_loading import MaskedBatch, eval_pairs, train_pair_batches
 from spectral_vmamba.segmentation.masked_dataset import MaskedDataset
 from spectral_vmamba.segmentation.metrics import count_pixels, dice_loss, mask_scores
@@ -58,14 +52,15 @@ class SegmentationTask:
         checkpoint, device = surroundings.checkpoint, surroundings.accelerator.device
         train, val, test = read_masked_split(config.split)
         check_classes(train.classes)
+        _check_batches(config, len(train))
         check_model(config.model, storable_options(config.model_options))  # `load` would not accept other ones
         with preserve_generators():
             reseed(MODEL, config.seed)
             model = _build(config, len(train.classes), has_weights=checkpoint is not None or bool(config.initial))
         fingerprints = surroundings.fingerprints(train=train, val=val, test=test)
         if not surroundings.restore(model) and config.initial:
-            _initialize_from(model, find_checkpoint(config.initial), train.classes)
-        preprocessing = _preprocessing(config)
+            load_initial_weights(model, config.initial, train.classes)
+        preprocessing = _preprocessing(config, model)
         model = model.to(device)
         learn_upright(model.tokenizer, train.images, preprocessing, config, surroundings)
         weights = _class_weights(config, train)
@@ -167,6 +162,17 @@ class SegmentationTask:
         }
 
 
+def _check_batches(config: SegmentConfig, images: int) -> None:
+    """Raise a ValueError if a step would have fewer images than the decoder can normalize over."""
+    smallest, found = config.network.smallest_batch, min(config.batch_size, images) // config.accumulate
+    if found < smallest:
+        raise ValueError(
+            f"the decoder {config.decoder} needs at least {smallest} images in a step; got a batch size of "
+            f"{config.batch_size}, {plural(images, 'training image')} and accumulate {config.accumulate}. The decoders "
+            f"fpn and unet take single images"
+        )
+
+
 def _build(config: SegmentConfig, classes: int, has_weights: bool) -> SegmentationModel:
     options = dict(config.model_options)
     if has_weights:
@@ -178,35 +184,9 @@ def _build(config: SegmentConfig, classes: int, has_weights: bool) -> Segmentati
     return build_segmenter(config.model, options, config.network, classes, config.pretrained and not has_weights)
 
 
-def _preprocessing(config: SegmentConfig) -> Preprocessing:
-    defaults: Any = timm.get_pretrained_cfg(config.model)
-    return Preprocessing(config.size, tuple(defaults.mean), tuple(defaults.std))
-
-
-def _initialize_from(model: SegmentationModel, path: Path, classes: tuple[str, ...]) -> None:
-    """Load the weights of another run: of a segmentation network, or of a classifier into the backbone.
-
-    The last layer is skipped if the classes differ; all other tensors must match.
-    """
-    checkpoint = load_checkpoint(path)
-    weights, target = checkpoint.weights("best"), model
-    if checkpoint.header.masks is None:
-        target, kept = model.backbone, set(model.backbone.state_dict())
-        weights = {name: tensor for name, tensor in weights.items() if not name.startswith(("head", "norm."))}
-        kept = {name for name in kept if not name.startswith(("head", "norm.", "tokenizer.upright"))}
-    else:
-        head = "network.segmentation_head." if checkpoint.header.classes != classes else "\0"
-        weights = {name: tensor for name, tensor in weights.items() if not name.startswith(head)}
-        kept = {name for name in model.state_dict() if not name.startswith(head)}
-    expected = {name: tensor.shape for name, tensor in target.state_dict().items() if name in kept}
-    given = {name: tensor.shape for name, tensor in weights.items() if not name.startswith("tokenizer.upright")}
-    if expected != given:
-        differing = [name for name in {**expected, **given} if expected.get(name) != given.get(name)]
-        raise ValueError(
-            f"{path} does not match the backbone and decoder: {plural(len(differing), 'tensor')} missing, unexpected "
-            f"or of another shape, for example {differing[0][:100]!r}"
-        )
-    target.load_state_dict(weights, strict=False)
+def _preprocessing(config: SegmentConfig, model: SegmentationModel) -> Preprocessing:
+    defaults: Any = model.backbone.pretrained_cfg  # of its options: another stem may expect other values
+    return Preprocessing(config.size, tuple(defaults["mean"]), tuple(defaults["std"]))
 
 
 def _class_weights(config: SegmentConfig, train: MaskedDataset) -> Float[Tensor, "classes"] | None:
@@ -225,5 +205,7 @@ def _class_weights(config: SegmentConfig, train: MaskedDataset) -> Float[Tensor,
         except ValueError:  # reported when training meets it
             continue
     pixels = counts[: len(train.classes)]
+    if not pixels.any():
+        raise ValueError(f"expected pixels of a class in the masks of {config.data}; all of them are ignored")
     weights = np.where(pixels > 0, 1 / np.sqrt(np.maximum(pixels, 1)), 0.0)
     return torch.from_numpy(weights / weights[pixels > 0].mean()).float()

@@ -1,6 +1,6 @@
 """A trained segmentation network with everything needed to use it: `load_segmenter(checkpoint).segment(image)`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,19 +66,25 @@ class Segmenter:
 
     def mask(self, image: UInt8[Tensor, "3 h w"]) -> UInt8[Tensor, "h w"]:
         """The class of every pixel."""
-        return self.probabilities(image).argmax(0).to(torch.uint8)
+        strips = [strip.argmax(0).to(torch.uint8) for strip in self._strips(image)]  # not the probabilities of all rows
+        return torch.cat(strips)
 
     def probabilities(self, image: UInt8[Tensor, "3 h w"]) -> Float[Tensor, "classes h w"]:
         """The probability of every class for every pixel."""
+        return torch.cat(list(self._strips(image)), dim=1)
+
+    def _strips(self, image: UInt8[Tensor, "3 h w"]) -> Iterator[Float[Tensor, "classes rows w"]]:
+        """The probabilities of the rows, from top to bottom, some rows at a time."""
         height, width = image.shape[-2:]
         if max(height, width) <= self.window:
-            return torch.from_numpy(softmax(self.scores(image[None])[0]))
+            yield torch.from_numpy(softmax(self.scores(image[None])[0]))
+            return
 
         def read(top: int, left: int, rows: int, columns: int) -> Tensor:
             return image[:, top : top + rows, left : left + columns]
 
         strips = blend_windows(read, height, width, self.window, self.window // _OVERLAP, self.scores, batch_size=1)
-        return torch.cat([strip for _, strip in strips], dim=1)
+        yield from (strip for _, strip in strips)
 
     @torch.inference_mode()
     def scores(self, images: UInt8[Tensor, "b 3 h w"]) -> Float[Tensor, "b classes h w"]:
