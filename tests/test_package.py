@@ -46,6 +46,7 @@ def examples_folder(tmp_path_factory):
     return tmp_path_factory.mktemp("examples")
 
 
+@pytest.mark.full
 # In this order: `fit` and `fit_segmenter` train the runs that the examples of `load`, `evaluate` and others use.
 @pytest.mark.parametrize(
     "name", sorted([*FUNCTIONS, *CONFIGS], key=lambda name: (not name.startswith("fit"), name == "search", name))

@@ -66,6 +66,7 @@ def train_in_process(data, output) -> subprocess.CompletedProcess:
     return subprocess.run(command, capture_output=True, text=True)
 
 
+@pytest.mark.full
 def test_a_full_disk_is_one_clear_line(digit_folders, tmp_path):
     """tests/inference/test_checkpoint.py checks that the previous checkpoint is unchanged."""
     with small_disk(tmp_path) as disk:

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 import spectral_vmamba
 from spectral_vmamba.metrics.environment import measure_environment
 from spectral_vmamba.ops.native import Native, load_native
@@ -43,6 +45,7 @@ def test_info_prints_well():
     assert all(line == line.rstrip() for line in lines)
 
 
+@pytest.mark.full
 def test_info_does_not_import_matplotlib():
     code = "import sys, spectral_vmamba; spectral_vmamba.info(); assert 'matplotlib' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -54,7 +54,11 @@ except ValueError as error:
 
 @pytest.mark.parametrize(
     ("kind", "reason"),
-    [("absent", "does not load"), ("text", "does not load"), ("foreign", "not this package's library")],
+    [
+        ("absent", "does not load"),
+        pytest.param("text", "does not load", marks=pytest.mark.full),
+        pytest.param("foreign", "not this package's library", marks=pytest.mark.full),
+    ],
 )
 def test_without_a_suitable_library_torch_runs_and_logs_once(kind, reason, tmp_path, monkeypatch):
     paths = {"absent": tmp_path / "none.so", "text": tmp_path / "text.so", "foreign": find_library("c")}

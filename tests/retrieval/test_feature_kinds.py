@@ -110,6 +110,7 @@ def test_tokens_are_refused(photos, tmp_path):
         embed(embed_config(photos, tmp_path, features="whole", tokens=True))
 
 
+@pytest.mark.full
 def test_a_store_records_its_features(tmp_path):
     (path,) = write_photographs(tmp_path / "photos", 1)
     config = embed_config(tmp_path / "photos", tmp_path / "out", features="whole")
@@ -122,6 +123,7 @@ def test_a_store_records_its_features(tmp_path):
         embed(replace(config, features="stem"))
 
 
+@pytest.mark.full
 def test_vectors_of_another_version_are_refused(tmp_path, monkeypatch):
     write_photographs(tmp_path / "photos", 1)
     config = embed_config(tmp_path / "photos", tmp_path / "out", features="whole")

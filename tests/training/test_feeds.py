@@ -84,6 +84,7 @@ def test_a_killed_fill_resumes(pack, tmp_path):
     assert tensors_equal(tmp_path / "resumed", tmp_path / "uninterrupted")
 
 
+@pytest.mark.full
 def test_unreadable_images_are_replaced_as_without_the_cache_and_files_are_read_once(pack, tmp_path, monkeypatch):
     folder = tmp_path / "images"
     for split, dataset in read_npz(pack).items():
@@ -113,6 +114,7 @@ class InterruptAfterEpoch(SilentReporter):
         raise KeyboardInterrupt
 
 
+@pytest.mark.full
 def test_a_resumed_run_uses_its_own_stem(pack, tmp_path):
     """Although the file that its weights came from has changed."""
     weights = tmp_path / "stem.safetensors"

@@ -99,6 +99,7 @@ def test_too_few_and_unreadable_images(digits, tmp_path):
         choose(read_folder(tmp_path)["all"])
 
 
+@pytest.mark.full
 def test_a_run_stores_the_frame_and_resumes_with_it(tmp_path):
     reporter = NoteReporter()
     config = digits_config(tmp_path / "run", frame="auto", epochs=2)

@@ -40,6 +40,7 @@ def config(data, output, **options):
     return digits_config(output, data=data, epochs=1, batch_size=4, **changes)
 
 
+@pytest.mark.full
 def test_the_paper_recipe_without_weights_is_an_error(data, tmp_path, capsys, no_weights):
     """Of the stem that the authors used, before the 300 epochs."""
     assert recipe("paper").crop == 0.875

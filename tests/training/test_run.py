@@ -101,7 +101,7 @@ class SignalAtStep(SilentReporter):
             self.at = 10**9
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.full)])
 def test_a_signal_stops_the_run_after_the_step_and_saves_it(uninterrupted, tmp_path, number, monkeypatch):
     monkeypatch.setattr(import_module("spectral_vmamba.training.engine"), "_REPORT_SECONDS", 0.0)
     expected, _ = uninterrupted

@@ -11,6 +11,7 @@ from spectral_vmamba.utils.progress import no_progress
 pytestmark = pytest.mark.usefixtures("short_timing")
 
 
+@pytest.mark.full
 def test_models_section():
     result = measure_models(Settings(quick=True), no_progress)
     assert {speed.direction for speed in result.speeds} == set(PASSES)
