@@ -29,6 +29,10 @@ class SegmentConfig(RunConfig):
     data: str = ""
     """training images with masks: a folder with images/ and masks/, a .csv of image,mask[,split], a .npz pack, or a
     folder of ADE20K or Cityscapes"""
+    val_fraction: float = 0.2
+    """share of the images to hold out for validation if there are no validation images"""
+    test_fraction: float = 0.0
+    """share of the images to hold out for a final test, used neither in training nor to choose the best epoch"""
     model: str = "spectral_vmamba_nano"
     """backbone: any hierarchical model of `spectral-vmamba models`, or any encoder of timm"""
     model_options: dict[str, Any] = field(default_factory=dict)
@@ -60,6 +64,8 @@ class SegmentConfig(RunConfig):
     """images per step and process"""
     ema: float = 0.0
     """decay of the exponential moving average of the weights; 0 to disable"""
+    patience: int = 0
+    """stop after this many epochs without a better validation IoU; 0 to disable"""
     initial: str | None = None
     """checkpoint to start from: of a segmentation network, or of a classifier with the same backbone"""
 
