@@ -18,8 +18,8 @@ the classes and the learning curves.
 --recipe reads settings from a YAML file, or by name from one of
 {", ".join(list_recipes("segmentation"))};
 options after it override it. The defaults without a recipe are those of the paper's supplement, except for its 160,000
-steps (--steps 160000). Press Ctrl-C to stop and pass --resume to continue, also after a crash: the result is the same as
-without the interruption.
+steps (--steps 160000). Press Ctrl-C to stop and pass --resume to continue, also after a crash: the result is the same
+as without the interruption.
 
 Examples:
   spectral-vmamba segment train --recipe segment_lite --data tiles/ --output runs/tiles
