@@ -138,6 +138,7 @@ def test_importing_prints_nothing_and_changes_nothing():
     assert done.stdout == ""
 
 
+@pytest.mark.full
 def test_training_and_info_do_not_load_matplotlib():
     loaded = "print('matplotlib' in sys.modules)"
     code = f"import sys, spectral_vmamba; spectral_vmamba.info(); spectral_vmamba.fit; {loaded}"

@@ -21,6 +21,7 @@ TOO_LONG = 2**62
 TOO_LARGE = 2**59
 
 
+@pytest.mark.full
 @needs_native
 def test_loading_does_not_flush_denormals():
     """A library linked with -ffast-math would switch the process to flush-to-zero."""

@@ -13,6 +13,7 @@ from tests.retrieval.conftest import COUNT, embed_config, read_shards, read_vect
 from tests.support.image_folders import write_photographs
 
 
+@pytest.mark.full
 def test_only_damaged_and_missing_shards_are_computed(photos, embeddings, tmp_path):
     for path in embeddings.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())

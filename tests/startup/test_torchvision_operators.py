@@ -36,6 +36,7 @@ def test_timm_can_be_imported_first():
     assert (done.returncode, done.stdout) == (0, "imported\n"), done.stderr
 
 
+@pytest.mark.full
 @_MISMATCHED
 def test_the_package_can_be_imported_after_an_import_of_timm_that_failed():
     done = run_python(AFTER_A_FAILURE, TORCH_DEVICE_BACKEND_AUTOLOAD="0")

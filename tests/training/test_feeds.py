@@ -24,6 +24,7 @@ def train(config, reporter=None, **options):
     return fit(config, reporter=reporter or SilentReporter(), **options)
 
 
+@pytest.mark.full
 def test_cached_training_gives_the_weights_of_training_on_pixels(pack, tmp_path):
     train(lite_config(pack, tmp_path / "pixels"))
     reporter = NoteReporter()
