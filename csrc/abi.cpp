@@ -6,11 +6,12 @@
 #include "eigen.h"
 #include "graph.h"
 #include "guard.h"
+#include "pose.h"
 #include "scan.h"
 #include "signs.h"
 
 // Raise this together with ABI in ops/native/library.py whenever a signature or a struct changes.
-constexpr int SV_ABI = 3;
+constexpr int SV_ABI = 4;
 
 namespace sv {
 namespace {
@@ -36,6 +37,7 @@ constexpr Struct structs[] = {
     describe<sv_graph_arrays>("sv_graph_arrays"),
     describe<sv_eigen_options>("sv_eigen_options"),
     describe<sv_sign_options>("sv_sign_options"),
+    describe<sv_pose_options>("sv_pose_options"),
 };
 
 }  // namespace

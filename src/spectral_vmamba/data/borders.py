@@ -18,6 +18,7 @@ _RINGING = 3.0  # JPEG changes the border this far from the content
 # JPEG needs the higher ones, because it rings around the content.
 _TOLERANCES = (20.0, 8.0, 40.0)
 _CORNER_TOLERANCE = 20.0
+_LEAST_CONTENT = 0.4  # of the smallest rectangle, which may still shrink a little when its sides are fitted
 _CLEAR_SUPPORT = 0.95  # sides that are supported this far need no other tolerance
 
 
@@ -72,6 +73,9 @@ def _find_rectangle(contrast: Float[np.ndarray, "h w"]) -> Rectangle | None:
     best: SideFit | None = None
     for tolerance in _TOLERANCES:
         content = contrast > tolerance
+        # Content fills half of a rectangle that is plausible. A thin figure, such as a digit, need not be enclosed.
+        if np.count_nonzero(content) < _LEAST_CONTENT * smallest**2:
+            continue
         enclosing = enclose(content)
         if enclosing is None or enclosing.sides.min() < smallest:
             continue

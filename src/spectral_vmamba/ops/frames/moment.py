@@ -13,9 +13,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from spectral_vmamba.ops.frames.moment_native import find_directions_native, has_native_kernel, rotate_disks_native
 from spectral_vmamba.ops.frames.pose import Pose
 from spectral_vmamba.ops.frames.quarter import quarter_frame
-from spectral_vmamba.ops.smoothing import blur_disk, gaussian_blur
+from spectral_vmamba.ops.smoothing import blur_disk, gaussian_blur, gaussian_kernel
 from spectral_vmamba.ops.turns import has_pixel_table, mask_outside_disk, rotated_positions, sample, turn
 
 # Brightness is counted in units of 2^-12, up to ±2^22, and weights in units of 2^-10, up to 1. The sum over 2^24 pixels
@@ -45,18 +46,28 @@ def rotate_further(
 
     The image is blurred slightly: an image that was turned before looks the same then.
     """
-    images = _blur(images)
     if images.shape[-2] != images.shape[-1]:
-        return mask_outside_disk(rotate_sharply(images, rotation)), replace(pose, rotation=rotation)
+        return mask_outside_disk(rotate_sharply(_blur(images), rotation)), replace(pose, rotation=rotation)
     # An image in its position, as preprocessing returns it, needs quarter turns only. It is not interpolated again: at
     # these, the nearest pixel of every position is exactly there.
     near = rotation.abs().amin(1, keepdim=True) < _NEARLY_IN_POSITION
     direction = torch.where(near, rotation.round(), rotation)
-    turned = mask_outside_disk(_sample_either(images, rotated_positions(images, direction), near.squeeze(1)))
+    turned = _rotate_disk(images, direction, near.squeeze(1))
     cos, sin = direction.unbind(1)
     quarters = (1 + sin * sin - sin - cos).long() * near.squeeze(1)  # 0 to 3, of whole cosines and sines
     remaining = torch.where(near, rotation.new_tensor([1.0, 0.0]), rotation)
     return turned, Pose(pose.common, (pose.own + quarters) % 4, 1, remaining)
+
+
+def _rotate_disk(
+    images: Float[Tensor, "b c s s"], direction: Float[Tensor, "b 2"], nearest: Bool[Tensor, "b"]
+) -> Float[Tensor, "b c s s"]:
+    """Blur and rotate by cosine and sine, some images at their nearest pixels; only the inscribed disk."""
+    if has_native_kernel(images):
+        sigma = _blur_sigma(images)
+        return rotate_disks_native(images, direction, nearest, gaussian_kernel(sigma) if sigma else (1.0,))
+    images = _blur(images)
+    return mask_outside_disk(_sample_either(images, rotated_positions(images, direction), nearest))
 
 
 def moment_orbit(images: Float[Tensor, "b c h w"], side: int, turns: int, blur: float) -> Float[Tensor, "k b c s s"]:
@@ -94,8 +105,14 @@ def rotate_sharply(
 
 
 def _blur(images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b c h w"]:
+    sigma = _blur_sigma(images)
+    return gaussian_blur(images, sigma) if sigma else images
+
+
+def _blur_sigma(images: Tensor) -> float:
+    """In pixels; 0 for none."""
     sigma = _BLUR * min(1, min(images.shape[-2:]) / _BLUR_SIDE)
-    return images if sigma < _LEAST_BLUR else gaussian_blur(images, sigma)
+    return sigma if sigma >= _LEAST_BLUR else 0.0
 
 
 def _sample_either(
@@ -128,6 +145,10 @@ def _sample_sharply(
 
 def find_rotation(images: Float[Tensor, "b c h w"]) -> tuple[Float[Tensor, "b c h2 w2"], Pose, Float[Tensor, "b 2"]]:
     """The disk in the quarter frame, its pose, and the rotation that remains to the frame "moment"."""
+    if has_native_kernel(images):
+        weights = _weights(*images.shape[-2:], images.device)
+        turned, own, sums = find_directions_native(images, weights, 2.0**-_BRIGHTNESS_BITS, _LARGEST_BRIGHTNESS)
+        return turned, Pose(0, own, 1), _direction(sums.to(images.dtype)).flip(1)
     turned, pose = quarter_frame(mask_outside_disk(images), stop_early=_may_branch(images))
     return turned, pose, brightness_direction(turned).flip(1)  # from the direction (right, up) to (0, 1)
 
@@ -138,16 +159,21 @@ def brightness_direction(images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b 2
     It is (0, 1) where there is none, because the image is constant or symmetric. Brightness is the sum of the channels.
     Pixels count less towards the edge of the disk, where a shift would add or remove some at once.
     """
-    gray = images.detach().to(torch.promote_types(images.dtype, torch.float32)).sum(1)
+    channels = images.detach().to(torch.promote_types(images.dtype, torch.float32)).unbind(1)
+    gray = sum(channels[1:], start=channels[0])  # one after the other: `sum` of torch may round in another order
     gray = (gray * 2**_BRIGHTNESS_BITS).nan_to_num(0.0).clamp(-_LARGEST_BRIGHTNESS, _LARGEST_BRIGHTNESS)
     counted = gray.round().to(torch.int64)
     height, width = images.shape[-2:]
     sums = (counted[:, None] * _weights(height, width, images.device)).sum((-2, -1))
-    centroid = sums.to(gray.dtype)
+    return _direction(sums.to(gray.dtype))
+
+
+def _direction(centroid: Float[Tensor, "b 2"]) -> Float[Tensor, "b 2"]:
+    """Its unit vector, (0, 1) for none."""
     # Only operations that are rounded the same way everywhere: no arc tangent, no cosine.
     x, y = centroid.unbind(1)
     length = (x * x + y * y).sqrt()[:, None]
-    return torch.where(length > 0, centroid / length.clamp(min=1), gray.new_tensor([0.0, 1.0]))
+    return torch.where(length > 0, centroid / length.clamp(min=1), centroid.new_tensor([0.0, 1.0]))
 
 
 def _weights(height: int, width: int, device: torch.device) -> Int[Tensor, "2 h w"]:

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from ctypes import CDLL, POINTER, Structure, c_char_p, c_double, c_int, c_int32, c_int64, c_void_p, sizeof
+from ctypes import CDLL, POINTER, Structure, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_void_p, sizeof
 from functools import cache
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 # Increase this together with SV_ABI in csrc/abi.cpp whenever a signature or a struct changes.
-ABI = 3
+ABI = 4
 ENVIRONMENT_VARIABLE = "SPECTRAL_VMAMBA_LIBRARY"
 _STEM = "libspectral_vmamba_native"
 _PACKAGE_FOLDER = Path(__file__).resolve().parents[2]
@@ -71,6 +71,14 @@ class SignOptions(Structure):
     )
 
 
+class PoseOptions(Structure):
+    """`sv_pose_options` of csrc/pose.h."""
+
+    _fields_ = [(name, c_int64) for name in ("images", "channels", "side")] + [
+        (name, c_int32) for name in ("threads", "reserved")
+    ]
+
+
 # The size of every struct is compared with the library's at load time.
 _STRUCTS = {
     "sv_scan": Scan,
@@ -79,6 +87,7 @@ _STRUCTS = {
     "sv_graph_arrays": GraphArrays,
     "sv_eigen_options": EigenOptions,
     "sv_sign_options": SignOptions,
+    "sv_pose_options": PoseOptions,
 }
 # The result type and the argument types of every function. Without them ctypes assumes int, and cuts off 64-bit values.
 _FUNCTIONS = {
@@ -95,6 +104,8 @@ _FUNCTIONS = {
     "sv_most_eigenvectors": (c_int64, []),
     "sv_smallest_eigenpairs": (c_int, [POINTER(EigenOptions), POINTER(GraphArrays), *[c_void_p] * 5]),
     "sv_eigenvector_signs": (c_int, [POINTER(SignOptions), *[c_void_p] * 6]),
+    "sv_find_directions": (c_int, [POINTER(PoseOptions), *[c_void_p] * 2, *[c_float] * 2, *[c_void_p] * 3]),
+    "sv_rotate_disks": (c_int, [POINTER(PoseOptions), *[c_void_p] * 4, c_int64, c_void_p]),
 }
 
 
