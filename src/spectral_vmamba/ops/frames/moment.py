@@ -146,7 +146,8 @@ def _sample_sharply(
 def find_rotation(images: Float[Tensor, "b c h w"]) -> tuple[Float[Tensor, "b c h2 w2"], Pose, Float[Tensor, "b 2"]]:
     """The disk in the quarter frame, its pose, and the rotation that remains to the frame "moment"."""
     if has_native_kernel(images):
-        weights = _weights(*images.shape[-2:], images.device)
+        height, width = images.shape[-2:]
+        weights = _weights(height, width, images.device)
         turned, own, sums = find_directions_native(images, weights, 2.0**-_BRIGHTNESS_BITS, _LARGEST_BRIGHTNESS)
         return turned, Pose(0, own, 1), _direction(sums.to(images.dtype)).flip(1)
     turned, pose = quarter_frame(mask_outside_disk(images), stop_early=_may_branch(images))

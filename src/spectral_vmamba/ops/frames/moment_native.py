@@ -10,6 +10,7 @@ from ctypes import byref
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch._C._functorch import is_functorch_wrapped_tensor
 
 from spectral_vmamba.ops.native import PoseOptions, call, load_native, pointer
 
@@ -35,7 +36,7 @@ def _is_traced(images: Tensor) -> bool:
         or torch.jit.is_tracing()  # pyright: ignore[reportPrivateImportUsage]
         or (images.requires_grad and torch.is_grad_enabled())
         or torch.autograd.forward_ad._current_level >= 0
-        or torch._C._functorch.is_functorch_wrapped_tensor(images)
+        or is_functorch_wrapped_tensor(images)
     )
 
 
