@@ -18,7 +18,7 @@ from spectral_vmamba.data.readers.npz import PixelArrays
 from spectral_vmamba.features.feature_store import find_store, open_store
 from spectral_vmamba.inference.network import default_preprocessing
 from spectral_vmamba.models import create_model, invariant, without_frame
-from spectral_vmamba.models.upright import best_rotations
+from spectral_vmamba.models.upright import best_rotations, directions, first_rotations
 from spectral_vmamba.ops.turns import rotate, turn
 from spectral_vmamba.testing import rotation_gap
 from spectral_vmamba.training.upright_fit import fit_upright
@@ -76,7 +76,7 @@ def degrees_of(pose):
 def test_the_best_rotation_of_smooth_scores_is_found_between_the_steps(top, turns, first):
     steps = first + torch.arange(turns, dtype=torch.float64) * (360 / turns)
     scores = torch.cos(torch.deg2rad(steps - top))[None]
-    cos, sin = best_rotations(scores, first)[0].tolist()
+    cos, sin = best_rotations(scores, directions(torch.tensor([first], dtype=torch.float64)))[0].tolist()
     error = (math.degrees(math.atan2(sin, cos)) - top + 180) % 360 - 180
     assert abs(error) <= 0.5 + 1e-4  # whole degrees from the first step on
 
@@ -93,11 +93,12 @@ def test_quarter_turns_give_the_same_bits(model, crops, size):
 
 def test_scores_and_positions_do_not_depend_on_the_batch(model, crops):
     images, tokenizer = crops(9, SIZE), model.tokenizer
-    scores = tokenizer.upright.scores(images, tokenizer.rfn.bare_features)
+    first, stem = first_rotations(images), tokenizer.rfn.bare_features
+    scores = tokenizer.upright.scores(images, first, stem)
     posed, pose = tokenizer.stem_input(images)
     for i in (0, 4, 8):
         single, single_pose = tokenizer.stem_input(images[i : i + 1])
-        assert torch.equal(tokenizer.upright.scores(images[i : i + 1], tokenizer.rfn.bare_features)[0], scores[i])
+        assert torch.equal(tokenizer.upright.scores(images[i : i + 1], first[i : i + 1], stem)[0], scores[i])
         assert torch.equal(single[0], posed[i])
         assert torch.equal(single_pose.rotation[0], pose.rotation[i])
 
@@ -111,6 +112,17 @@ def test_other_crops_of_the_photographs_are_put_upright(model):
     angles = degrees_of(model.tokenizer.stem_input(turned).pose) + turned_by
     errors = ((angles + 180) % 360 - 180).abs()
     assert (errors <= 45).float().mean() >= 0.75
+
+
+@pytest.mark.parametrize("degrees", [15.0, 37.0, 80.0])
+def test_rotated_images_come_to_the_same_position(model, degrees):
+    """Measured: 95 to 98 % within 10°. With copies that begin in the frame quarter, 88 to 91 %."""
+    preprocessing = default_preprocessing(model, SIZE)
+    images = normalize(scene_crops(64, seed=3), preprocessing.mean, preprocessing.std)
+    expected = degrees_of(model.tokenizer.stem_input(images).pose)
+    found = degrees_of(model.tokenizer.stem_input(rotate(images, degrees)).pose) + degrees
+    errors = ((found - expected + 180) % 360 - 180).abs()
+    assert (errors <= 10).float().mean() > 0.92
 
 
 def test_the_fit_is_deterministic_and_uses_its_seed(model):

@@ -34,7 +34,7 @@ from spectral_vmamba.utils.progress import Progress, no_progress
 from spectral_vmamba.utils.tensor_file import digest_tensors
 
 Precision = Literal["float16", "float32"]
-_FORMAT = 4
+_FORMAT = 5
 _FEATURE_SETTINGS = ("stem", "patch_size", "turns", "turn_pool", "frame", "domain")
 _ORDER_SETTINGS = ("eigenvectors", "neighbors", "solver")
 _PACKAGES_BEHIND_VIEWS = ("torch", "torchvision", "timm", "pillow", "numpy", "scipy")

@@ -8,15 +8,13 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from spectral_vmamba.ops.frames import Pose, quarter_frame, rotate_further
+from spectral_vmamba.ops.frames import Pose, brightness_direction, quarter_frame, rotate_further
 from spectral_vmamba.ops.turns import mask_outside_disk, rotate_each
 
 Stem = Callable[[Float[Tensor, "b c H W"]], Float[Tensor, "b d h w"]]
 
 TURNS = 12  # copies of an image that are scored; the scores between them are interpolated
 CELLS = 4  # the score sees the stem's map averaged over 4 × 4 regions: where things are, roughly
-# The first copy is rotated by half a step: an exact quarter turn would be sharper than the other copies.
-_FIRST_DEGREES = 180.0 / TURNS
 
 
 class UprightScore(nn.Module):
@@ -34,12 +32,14 @@ class UprightScore(nn.Module):
         return not self.weight.isnan().any()
 
     def rotations(self, images: Float[Tensor, "b c H W"], stem: Stem) -> Float[Tensor, "b 2"]:
-        """The rotation that puts each image upright: cosine and sine of a whole number of degrees."""
-        return best_rotations(self.scores(images, stem), _FIRST_DEGREES)
+        """The rotation, cosine and sine, that puts each image upright."""
+        first = first_rotations(images)
+        return best_rotations(self.scores(images, first, stem), first)
 
     @torch.no_grad()
-    def scores(self, images: Float[Tensor, "b c H W"], stem: Stem) -> Float[Tensor, "b k"]:
-        """The scores of rotated copies of each image. ValueError if the score was not fitted.
+    def scores(self, images: Float[Tensor, "b c H W"], first: Float[Tensor, "b 2"], stem: Stem) -> Float[Tensor, "b k"]:
+        """The scores of rotated copies of each image, in equal steps from its `first` rotation. ValueError if the score
+        was not fitted.
 
         On a CPU each image passes the stem by itself: convolutions round differently for other batch sizes, and the
         rotation of an image must not depend on the other images.
@@ -47,13 +47,10 @@ class UprightScore(nn.Module):
         compiling = torch.compiler.is_compiling()
         if not compiling and not self.weight.is_meta and not self.is_fitted:
             raise ValueError("the frame upright has not been learned yet: train the network, or load a checkpoint")
-        groups = [images] if compiling or images.device.type != "cpu" else images.split(1)
+        size = len(images) if compiling or images.device.type != "cpu" else 1
+        groups = zip(images.split(size), first.split(size), strict=True)
         with _full_precision(images.device.type):  # the same rotation with and without mixed precision
-            return torch.cat([self._scores(group, stem) for group in groups])
-
-    def _scores(self, images: Tensor, stem: Stem) -> Tensor:
-        first = torch.full((images.shape[0],), _FIRST_DEGREES, device=images.device)
-        return (score_inputs(images, first, stem) * self.weight).flatten(2).sum(2)
+            return torch.cat([(score_inputs(*each, stem) * self.weight).flatten(2).sum(2) for each in groups])
 
 
 def upright_frame(
@@ -67,22 +64,32 @@ def upright_frame(
     return rotate_further(turned, pose, score.rotations(turned, stem))
 
 
+def first_rotations(images: Float[Tensor, "b c H W"]) -> Float[Tensor, "b 2"]:
+    """Where the copies of each image begin: in the frame "moment", so that a turned image has the same copies.
+
+    Half a step further: an image in this frame is sharper without a rotation than the other copies would be.
+    """
+    half_step = directions(torch.full((images.shape[0],), 180.0 / TURNS, device=images.device))
+    return compose(brightness_direction(images).flip(1), half_step)
+
+
 def score_inputs(
-    images: Float[Tensor, "b c H W"], first_degrees: Float[Tensor, "b"], stem: Stem
+    images: Float[Tensor, "b c H W"], first: Float[Tensor, "b 2"], stem: Stem
 ) -> Float[Tensor, "b k d 4 4"]:
-    """What the score sees of images: the stem's maps of rotated copies, in equal steps from an angle of each image.
+    """What the score sees of images: the stem's maps of rotated copies, in equal steps from a rotation of each image.
 
     The maps are averaged over regions and with their mirror images: a mirrored image is as upright as the image.
     """
     images = mask_outside_disk(_center_square(images))
-    steps = torch.arange(TURNS, device=images.device) * (360.0 / TURNS)
-    directions = _directions((first_degrees[:, None] + steps).flatten())
-    copies = mask_outside_disk(rotate_each(images.repeat_interleave(TURNS, 0), directions))
+    steps = directions(torch.arange(TURNS, device=images.device) * (360.0 / TURNS))
+    rotations = compose(first[:, None], steps).flatten(0, 1)
+    # Not blurred, as the frame is: on Imagenette, blurred copies put 66 % of 400 images within 10° of upright, these 69 %.
+    copies = mask_outside_disk(rotate_each(images.repeat_interleave(TURNS, 0), rotations))
     regions = F.adaptive_avg_pool2d(stem(copies), CELLS)
     return ((regions + regions.flip(-1)) / 2).unflatten(0, (-1, TURNS))
 
 
-def best_rotations(scores: Float[Tensor, "b k"], first_degrees: float) -> Float[Tensor, "b 2"]:
+def best_rotations(scores: Float[Tensor, "b k"], first: Float[Tensor, "b 2"]) -> Float[Tensor, "b 2"]:
     """The rotation with the highest score, in whole degrees from the first: trigonometric interpolation of the scores
     of an even number of equal steps."""
     turns, dtype = scores.shape[1], torch.promote_types(scores.dtype, torch.float32)
@@ -94,17 +101,24 @@ def best_rotations(scores: Float[Tensor, "b k"], first_degrees: float) -> Float[
     kernel[[0, -1]] /= 2  # the constant, and the highest frequency, which has no sine
     # Not a product of matrices, which mixed precision would round.
     best = (scores.to(dtype)[:, None] * kernel.sum(0)).sum(2).argmax(1)
-    return _directions(degrees + first_degrees)[best]
+    return compose(first, directions(degrees)[best])
+
+
+def directions(degrees: Float[Tensor, "*n"]) -> Float[Tensor, "*n 2"]:
+    """Cosines and sines."""
+    radians = torch.deg2rad(degrees)
+    return torch.stack([radians.cos(), radians.sin()], dim=-1)
+
+
+def compose(first: Float[Tensor, "*n 2"], second: Float[Tensor, "*n 2"]) -> Float[Tensor, "*n 2"]:
+    """One rotation after the other, given by cosines and sines."""
+    (cos, sin), (cos2, sin2) = first.unbind(-1), second.unbind(-1)
+    return torch.stack([cos * cos2 - sin * sin2, sin * cos2 + cos * sin2], dim=-1)
 
 
 def _full_precision(device_type: str) -> AbstractContextManager:
     available = torch.amp.is_autocast_available(device_type)  # not for meta tensors
     return torch.autocast(device_type, enabled=False) if available else nullcontext()
-
-
-def _directions(degrees: Float[Tensor, "n"]) -> Float[Tensor, "n 2"]:
-    radians = torch.deg2rad(degrees)
-    return torch.stack([radians.cos(), radians.sin()], dim=1)
 
 
 def _center_square(images: Float[Tensor, "b c H W"]) -> Float[Tensor, "b c s s"]:

@@ -14,7 +14,7 @@ from spectral_vmamba.data.loader import eval_batches, no_readable_image
 from spectral_vmamba.data.seeding import UPRIGHT, derive_seed
 from spectral_vmamba.data.transforms import Preprocessing
 from spectral_vmamba.models.tokenizer import SpectralTokenizer
-from spectral_vmamba.models.upright import TURNS, best_rotations, score_inputs
+from spectral_vmamba.models.upright import TURNS, best_rotations, directions, score_inputs
 from spectral_vmamba.training.run_config import RunConfig
 from spectral_vmamba.training.setup import Surroundings
 from spectral_vmamba.utils.extras import require
@@ -122,7 +122,8 @@ def _score_inputs(
             continue
         images = normalize(batch.inputs.to(device), preprocessing.mean, preprocessing.std)
         with torch.inference_mode():
-            regions = score_inputs(images, first[batch.indices].to(device), tokenizer.rfn.bare_features)
+            start = directions(first[batch.indices].to(device))
+            regions = score_inputs(images, start, tokenizer.rfn.bare_features)
         inputs.append(regions.flatten(2).float().cpu().clone())
         indices += batch.indices
     if not inputs:
@@ -135,8 +136,6 @@ def _batches(dataset: ImageDataset) -> int:
 
 
 def _share_upright(scores: Float[Tensor, "n k"], degrees: Float[Tensor, "n k"]) -> float:
-    """The share of images whose best rotation, from the angle of the first copy on, is near 0°."""
-    cos, sin = best_rotations(scores, 0.0).unbind(1)
-    error = torch.rad2deg(torch.atan2(sin, cos)) + degrees[:, 0]
-    error = (error + 180) % 360 - 180
-    return float((error.abs() <= _NEAR_DEGREES).float().mean())
+    """The share of images whose best rotation is near 0°."""
+    cos, sin = best_rotations(scores, directions(degrees[:, 0])).unbind(1)
+    return float((torch.rad2deg(torch.atan2(sin, cos)).abs() <= _NEAR_DEGREES).float().mean())
