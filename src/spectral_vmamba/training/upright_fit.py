@@ -24,7 +24,7 @@ _MOST_IMAGES = 1500
 _HELD_OUT = 6  # every sixth image is not learned from
 _BATCH = 16
 _NEAR_DEGREES = 10.0
-# Chosen on Imagenette, 128 px: learned from 1,500 images, 70 % of 400 others, turned by random angles, are put upright
+# Chosen on Imagenette, 128 px: learned from 1,500 images, 70 % of 400 others, turned by random angles, were put upright
 # within 10°. With a decay of 0.1 or 1: 67 and 69 %; with a concentration of 40 or 100: 69 and 70 %. The 400 images are
 # those of this choice; the standard error is 2 %.
 _CONCENTRATION = 60.0
