@@ -4,7 +4,7 @@ import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from ctypes import POINTER, ArgumentError, Structure, byref, c_char_p, c_int, c_int64, c_void_p
+from ctypes import POINTER, ArgumentError, Structure, byref, c_char_p, c_float, c_int, c_int64, c_void_p
 from ctypes.util import find_library
 from pathlib import Path
 
@@ -74,11 +74,11 @@ def test_without_a_suitable_library_torch_runs_and_logs_once(kind, reason, tmp_p
 
 @needs_native
 def test_a_library_of_another_version_is_rejected(monkeypatch):
-    path = native_library._find()
+    path, current = native_library._find(), native_library.ABI
     monkeypatch.setattr(native_library, "ABI", 99)
     loaded = native_library._load(path)
     assert loaded.library is None
-    assert "was built for another version (interface 3, expected 99)" in loaded.reason
+    assert f"was built for another version (interface {current}, expected 99)" in loaded.reason
     assert "reinstall" in loaded.reason
 
 
@@ -118,7 +118,8 @@ def ctypes_type(declaration: str):
     kind = re.match(r"(?:const )?(\w+\**)", declaration)[1]
     if kind.rstrip("*") in native_library._STRUCTS:
         return POINTER(native_library._STRUCTS[kind.rstrip("*")])
-    named = {"int": c_int, "int64_t": c_int64, "char*": c_char_p, "void": None, "sv_graphs**": POINTER(c_void_p)}
+    named = {"int": c_int, "int64_t": c_int64, "float": c_float, "char*": c_char_p, "void": None}
+    named["sv_graphs**"] = POINTER(c_void_p)
     assert kind in named or kind.endswith("*"), kind
     return named.get(kind, c_void_p)
 
