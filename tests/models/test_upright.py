@@ -18,7 +18,7 @@ from spectral_vmamba.data.readers.npz import PixelArrays
 from spectral_vmamba.features.feature_store import find_store, open_store
 from spectral_vmamba.inference.network import default_preprocessing
 from spectral_vmamba.models import create_model, invariant, without_frame
-from spectral_vmamba.models.upright import best_rotations, directions, first_rotations
+from spectral_vmamba.models.upright import TURNS, best_rotations, directions, first_rotations, upright_frame
 from spectral_vmamba.ops.turns import rotate, turn
 from spectral_vmamba.testing import rotation_gap
 from spectral_vmamba.training.upright_fit import fit_upright
@@ -101,6 +101,21 @@ def test_scores_and_positions_do_not_depend_on_the_batch(model, crops):
         assert torch.equal(tokenizer.upright.scores(images[i : i + 1], first[i : i + 1], stem)[0], scores[i])
         assert torch.equal(single[0], posed[i])
         assert torch.equal(single_pose.rotation[0], pose.rotation[i])
+
+
+def test_turned_copies_of_an_image_are_scored_once(model, crops):
+    """An evaluation at many angles has four quarter turns of each."""
+    stem, passes = model.tokenizer.rfn.bare_features, []
+
+    def count(images):
+        passes.append(len(images))
+        return stem(images)
+
+    images = crops(2, SIZE)
+    turned = torch.cat([turn(images, quarters) for quarters in range(4)])
+    posed, _ = upright_frame(turned, model.tokenizer.upright, count)
+    assert sum(passes) == 2 * TURNS
+    assert torch.equal(posed, posed[:2].repeat(4, 1, 1, 1))
 
 
 def test_other_crops_of_the_photographs_are_put_upright(model):

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from spectral_vmamba.ops.frames import Pose, brightness_direction, quarter_frame, rotate_further
+from spectral_vmamba.ops.tracing import may_branch
 from spectral_vmamba.ops.turns import mask_outside_disk, rotate_each
 
 Stem = Callable[[Float[Tensor, "b c H W"]], Float[Tensor, "b d h w"]]
@@ -32,7 +33,13 @@ class UprightScore(nn.Module):
         return not self.weight.isnan().any()
 
     def rotations(self, images: Float[Tensor, "b c H W"], stem: Stem) -> Float[Tensor, "b 2"]:
-        """The rotation, cosine and sine, that puts each image upright."""
+        """The rotation, cosine and sine, that puts each image upright. Equal images are scored once."""
+        if not may_branch(images):
+            return self._rotations(images, stem)
+        distinct, places = torch.unique(images, dim=0, return_inverse=True)
+        return self._rotations(distinct, stem)[places]
+
+    def _rotations(self, images: Float[Tensor, "b c H W"], stem: Stem) -> Float[Tensor, "b 2"]:
         first = first_rotations(images)
         return best_rotations(self.scores(images, first, stem), first)
 
@@ -47,8 +54,8 @@ class UprightScore(nn.Module):
         compiling = torch.compiler.is_compiling()
         if not compiling and not self.weight.is_meta and not self.is_fitted:
             raise ValueError("the frame upright has not been learned yet: train the network, or load a checkpoint")
-        size = len(images) if compiling or images.device.type != "cpu" else 1
-        groups = zip(images.split(size), first.split(size), strict=True)
+        together = compiling or images.device.type != "cpu"
+        groups = [(images, first)] if together else zip(images.split(1), first.split(1), strict=True)
         with _full_precision(images.device.type):  # the same rotation with and without mixed precision
             return torch.cat([(score_inputs(*each, stem) * self.weight).flatten(2).sum(2) for each in groups])
 

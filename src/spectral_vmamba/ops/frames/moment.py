@@ -17,6 +17,7 @@ from spectral_vmamba.ops.frames.moment_native import find_directions_native, has
 from spectral_vmamba.ops.frames.pose import Pose
 from spectral_vmamba.ops.frames.quarter import quarter_frame
 from spectral_vmamba.ops.smoothing import blur_disk, gaussian_blur, gaussian_kernel
+from spectral_vmamba.ops.tracing import may_branch
 from spectral_vmamba.ops.turns import has_pixel_table, mask_outside_disk, rotated_positions, sample, turn
 
 # Brightness is counted in units of 2^-12, up to ±2^22, and weights in units of 2^-10, up to 1. The sum over 2^24 pixels
@@ -119,7 +120,7 @@ def _sample_either(
     images: Float[Tensor, "b c h w"], positions: Float[Tensor, "b h w 2"], nearest: Bool[Tensor, "b"]
 ) -> Float[Tensor, "b c h w"]:
     """Sample some images at the nearest pixels and the others sharply."""
-    if not _may_branch(images):  # both for all: shapes do not depend on values
+    if not may_branch(images):  # both for all: shapes do not depend on values
         exact, rotated = sample(images, positions, interpolation="nearest"), _sample_sharply(images, positions)
         return torch.where(nearest[:, None, None, None], exact, rotated)
     if nearest.all():
@@ -128,12 +129,6 @@ def _sample_either(
     if nearest.any():
         sampled[nearest] = sample(images[nearest], positions[nearest], interpolation="nearest")
     return sampled
-
-
-def _may_branch(images: Tensor) -> bool:
-    """Whether operations may depend on values: compilers cannot follow, and other devices would have to wait."""
-    traced = torch.compiler.is_compiling() or torch.jit.is_tracing()  # pyright: ignore[reportPrivateImportUsage]
-    return images.device.type == "cpu" and not traced
 
 
 def _sample_sharply(
@@ -150,7 +145,7 @@ def find_rotation(images: Float[Tensor, "b c h w"]) -> tuple[Float[Tensor, "b c 
         weights = _weights(height, width, images.device)
         turned, own, sums = find_directions_native(images, weights, 2.0**-_BRIGHTNESS_BITS, _LARGEST_BRIGHTNESS)
         return turned, Pose(0, own, 1), _direction(sums.to(images.dtype)).flip(1)
-    turned, pose = quarter_frame(mask_outside_disk(images), stop_early=_may_branch(images))
+    turned, pose = quarter_frame(mask_outside_disk(images), stop_early=may_branch(images))
     return turned, pose, brightness_direction(turned).flip(1)  # from the direction (right, up) to (0, 1)
 
 

@@ -13,28 +13,26 @@ from torch import Tensor
 from torch._C._functorch import is_functorch_wrapped_tensor
 
 from spectral_vmamba.ops.native import PoseOptions, call, load_native, pointer
+from spectral_vmamba.ops.tracing import may_branch
 
 
 def has_native_kernel(images: Tensor) -> bool:
     """Whether the kernels can take these images: square, in float32, on the CPU, with values that torch does not trace
     or differentiate."""
     return (
-        type(images) is Tensor
-        and images.device.type == "cpu"
+        may_branch(images)
         and images.dtype == torch.float32
         and images.ndim == 4
         and images.shape[-2] == images.shape[-1]
         and images.numel() > 0
-        and not _is_traced(images)
+        and not _is_differentiated(images)
         and load_native().library is not None
     )
 
 
-def _is_traced(images: Tensor) -> bool:
+def _is_differentiated(images: Tensor) -> bool:
     return (
-        torch.compiler.is_compiling()
-        or torch.jit.is_tracing()  # pyright: ignore[reportPrivateImportUsage]
-        or (images.requires_grad and torch.is_grad_enabled())
+        (images.requires_grad and torch.is_grad_enabled())
         or torch.autograd.forward_ad._current_level >= 0
         or is_functorch_wrapped_tensor(images)
     )
