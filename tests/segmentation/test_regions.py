@@ -5,11 +5,12 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from PIL import Image
+from PIL import Image, TiffImagePlugin
 
 from spectral_vmamba.data.decode import load_image
 from spectral_vmamba.data.find import find_images
 from spectral_vmamba.segmentation import regions as regions_module
+from spectral_vmamba.segmentation.georeference import Georeference
 from spectral_vmamba.segmentation.regions import DecodedRegions, RegionError, TiffRegions, open_regions
 
 ORIENTATION = 274
@@ -162,6 +163,26 @@ def test_the_georeference(tmp_path):
     assert georeference.transform == (0.5, 0.0, 400000.0, 0.0, -0.5, 5000000.0)
     assert georeference.pixel_area == 0.25
     assert georeference.to_map(np.array([[2, 4]])).tolist() == [[400001.0, 4999998.0]]
+
+
+@pytest.mark.parametrize("orientation", [1, 6])
+def test_files_with_a_palette_keep_their_georeference(tmp_path, orientation):
+    pytest.importorskip("rasterio", reason="needs rasterio")
+    image = Image.fromarray(random_pixels(8, 12)).convert("P")
+    scale, corner = (0.5, 0.5, 0.0), (0.0, 0.0, 0.0, 400000.0, 5000000.0, 0.0)
+    keys = (1, 1, 0, 3, 1024, 0, 1, 1, 1025, 0, 1, 1, 3072, 0, 1, 32633)  # EPSG:32633
+    tags = TiffImagePlugin.ImageFileDirectory_v2()
+    for tag, kind, values in ((33550, 12, scale), (33922, 12, corner), (34735, 3, keys), (274, 3, (orientation,))):
+        tags.tagtype[tag] = kind
+        tags[tag] = values
+    image.save(tmp_path / "a.tif", tiffinfo=tags)
+    with open_regions(tmp_path / "a.tif") as regions:
+        assert isinstance(regions, DecodedRegions)
+        georeference = regions.georeference
+    if orientation == 1:
+        assert georeference == Georeference((0.5, 0.0, 400000.0, 0.0, -0.5, 5000000.0), "EPSG:32633")
+    else:
+        assert georeference is None  # its pixels are displayed at other places
 
 
 def test_a_tiff_file_that_is_damaged_in_the_middle(tmp_path):

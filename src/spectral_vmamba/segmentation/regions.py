@@ -67,7 +67,7 @@ def open_regions(image: NamedImage | ImageLike, largest_pixels: int | None = Non
             except TooManyPixelsError as error:
                 advice = "allow more with --largest-pixels, or save it as TIFF and install rasterio to read it in parts"
                 raise ValueError(f"{error}; {advice}") from error
-            yield DecodedRegions(decoded)
+            yield DecodedRegions(decoded, _find_georeference(Path(path)))
     else:
         yield DecodedRegions(image.open() if isinstance(image, NamedImage) else to_pil(image))
 
@@ -75,9 +75,8 @@ def open_regions(image: NamedImage | ImageLike, largest_pixels: int | None = Non
 class DecodedRegions:
     """Rectangles of an RGB image in memory."""
 
-    def __init__(self, image: Image.Image):
-        self.georeference: Georeference | None = None
-        self.image = image
+    def __init__(self, image: Image.Image, georeference: Georeference | None = None):
+        self.georeference, self.image = georeference, image
         self.width, self.height = image.size
 
     def read(self, top: int, left: int, height: int, width: int) -> UInt8[Tensor, "3 h w"]:
@@ -146,6 +145,15 @@ def _nonnegative(values: np.ndarray) -> np.ndarray:
 
 @contextmanager
 def _open_tiff(path: Path, largest_pixels: int | None) -> Iterator[TiffRegions]:
+    with _open_dataset(path) as dataset:
+        if largest_pixels is not None and dataset.width * dataset.height > largest_pixels:
+            size = f"{dataset.width}×{dataset.height} pixels"
+            raise ValueError(f"{path} has {size}, more than the limit of {largest_pixels:,}")
+        yield TiffRegions(dataset, str(path))
+
+
+@contextmanager
+def _open_dataset(path: Path) -> Iterator[Any]:
     rasterio = require("rasterio", "geo")
     with rasterio.Env(GDAL_CACHEMAX=_CACHE_BYTES):
         try:
@@ -155,30 +163,45 @@ def _open_tiff(path: Path, largest_pixels: int | None) -> Iterator[TiffRegions]:
         except (OSError, ValueError) as error:
             raise ValueError(f"{path} cannot be read as an image: {error}") from error
         with dataset:
-            if largest_pixels is not None and dataset.width * dataset.height > largest_pixels:
-                size = f"{dataset.width}×{dataset.height} pixels"
-                raise ValueError(f"{path} has {size}, more than the limit of {largest_pixels:,}")
-            yield TiffRegions(dataset, str(path))
+            yield dataset
 
 
 def _reads_by_windows(path: Path) -> bool:
     """Whether rasterio gives the pixels of the file as they are displayed: a TIFF that its orientation does not turn,
     without a palette or other colors that have to be converted, with whole bytes."""
-    if find_spec("rasterio") is None:
+    tags = _tags_for_rasterio(path)
+    if tags is None or tags.get(_ORIENTATION, 1) != 1:
         return False
+    return tags.get(_PHOTOMETRIC, 1) in _DIRECT_COLORS and all(np.atleast_1d(tags.get(_BITS, 1)) % 8 == 0)
+
+
+def _find_georeference(path: Path) -> Georeference | None:
+    """That of a TIFF file which is decoded as a whole, such as one with a palette; None if its orientation turns it."""
+    tags = _tags_for_rasterio(path)
+    if tags is None or tags.get(_ORIENTATION, 1) != 1:
+        return None
+    try:
+        with _open_dataset(path) as dataset:
+            return _read_georeference(dataset)
+    except ValueError:  # GDAL cannot open it, Pillow can
+        return None
+
+
+def _tags_for_rasterio(path: Path) -> TiffImagePlugin.ImageFileDirectory_v2 | None:
+    """The tags of the first image of a TIFF file; None for other files, for damaged ones and without rasterio."""
+    if find_spec("rasterio") is None:
+        return None
     try:
         with path.open("rb") as file, warnings.catch_warnings(action="ignore"):
             header = file.read(8)
             if header[:4] not in _TIFF_MAGIC:
-                return False
+                return None
             tags = TiffImagePlugin.ImageFileDirectory_v2(header + (file.read(8) if header[2] == 43 else b""))
             file.seek(tags.next)
             tags.load(file)
-            bits = np.atleast_1d(tags.get(_BITS, 1))
-            colors = tags.get(_PHOTOMETRIC, 1)
-            return tags.get(_ORIENTATION, 1) == 1 and colors in _DIRECT_COLORS and all(bits % 8 == 0)
+            return tags
     except Exception:  # a damaged header: decoding it explains what is wrong
-        return False
+        return None
 
 
 def _read_georeference(dataset: Any) -> Georeference | None:
