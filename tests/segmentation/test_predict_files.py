@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from spectral_vmamba.data.find import NamedImage
+from spectral_vmamba.data.find import NamedImage, find_images
 from spectral_vmamba.data.unreadable import UNREADABLE_FILE, ReadError
 from spectral_vmamba.segmentation.predict_files import PredictOptions, SegmentedFile, predict_files
 from tests.support.predicted_files import predict, read_mask, save, smooth_pixels
@@ -55,6 +55,20 @@ def test_all_outputs_of_an_image(tmp_path):
     assert [(row["image"], row["class"], int(row["pixels"])) for row in rows[3:]] == [
         (first.name, name, count) for name, count in zip(ToySegmenter().classes, first.pixels, strict=True)
     ]
+
+
+def test_one_prediction_at_a_time_writes_to_a_folder(tmp_path):
+    for name in ("a", "b"):
+        save(tmp_path / f"photos/{name}.png", smooth_pixels(20, 30))
+    names = list(find_images([str(tmp_path / "photos")]))
+    options = PredictOptions(str(tmp_path / "out"), formats=("mask", "coco"))
+    first = predict_files(ToySegmenter(), names, options)
+    next(first)
+    with pytest.raises(OSError, match="another process is writing to the output folder"):
+        next(predict_files(ToySegmenter(), names, options))
+    assert len(list(first)) == 1
+    assert len(json.loads((tmp_path / "out/coco.json").read_text())["images"]) == 2
+    assert len(list(predict_files(ToySegmenter(), names, options))) == 2
 
 
 def test_the_batch_size_changes_nothing(tmp_path):

@@ -21,7 +21,7 @@ from spectral_vmamba.segmentation.polygon_files import CocoFile, write_coco, wri
 from spectral_vmamba.segmentation.polygons import find_polygons
 from spectral_vmamba.segmentation.regions import ImageRegions, RegionError, open_regions
 from spectral_vmamba.segmentation.windows import blend_windows, class_probabilities
-from spectral_vmamba.utils.atomic_files import atomic_write, prepare_folder
+from spectral_vmamba.utils.atomic_files import atomic_write, only_writer, prepare_folder
 from spectral_vmamba.utils.progress import Progress, no_progress
 from spectral_vmamba.utils.wording import at_least
 
@@ -118,14 +118,16 @@ def predict_files(
 
     Below the output folder, `masks/`, `overlays/` and `polygons/` have the folders and names of the images;
     `coco.json`, `areas.csv` and `unreadable.txt`, which lists images that cannot be read, are written after the last
-    image. A name that is given twice is read once. Every file appears when it is complete.
+    image. A name that is given twice is read once. Every file appears when it is complete. Raises OSError if another
+    process is writing to the folder.
     """
     _check_classes(segmenter)
     images = list({image.name: image for image in names}.values())
     folder = Path(options.output)
-    prepare_folder(folder, "output folder")
     unreadable: list[ReadError] = []
     with ExitStack() as stack:
+        stack.enter_context(only_writer(folder, "output folder"))  # leftovers are removed below
+        prepare_folder(folder, "output folder")
         coco = areas = None
         if "coco" in options.formats:
             coco = stack.enter_context(write_coco(folder / COCO_FILE, segmenter.classes))

@@ -9,6 +9,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
@@ -34,11 +39,44 @@ def write_text(path: Path, text: str) -> None:
 
 def prepare_folder(folder: Path, purpose: str) -> None:
     """Create a folder, check that it is writable before any work is done, and remove leftovers of killed writers."""
-    try:
+    with _naming_folder(folder, purpose):
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as probe:
             probe.write(b"writable")
         remove_temporary_files(folder)
+
+
+@contextmanager
+def only_writer(folder: Path, purpose: str) -> Iterator[None]:
+    """Create a folder and keep it for one block at a time, over all processes. Raises OSError if another one has it.
+
+    The lock ends with the process, also with a killed one. Where there are no locks (Windows, some network file
+    systems), nothing is checked.
+    """
+    with _naming_folder(folder, purpose):
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = None if fcntl is None else os.open(folder, os.O_RDONLY)
+    if fcntl is None or descriptor is None:
+        yield
+        return
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise OSError(
+                f"another process is writing to the {purpose} {folder}; wait for it, or choose another folder"
+            ) from error
+        except OSError:  # no locks on this file system
+            pass
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _naming_folder(folder: Path, purpose: str) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise OSError(f"cannot write to the {purpose} {folder}: {error.strerror or error}") from error
 
