@@ -14,6 +14,7 @@ namespace sv {
 namespace {
 
 constexpr int64_t largest_in_cache = 4096;
+constexpr int64_t smallest_shared = 1024;  // tokens of an image that threads share: below, they take longer to start
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
 struct Edge {
@@ -46,9 +47,11 @@ class Distances {
         : tokens(tokens), same(same), stores_all(tokens.count * tokens.padded <= largest_stored),
           memory((stores_all ? tokens.count : strip) * tokens.padded) {}
 
-    // Rows first, first + 1, …: `strip` of them, or the remaining ones.
-    double* rows(int64_t first) {
-        double* out = memory.data() + (stores_all ? first * tokens.padded : 0);
+    // Rows first, first + 1, …: `strip` of them, or the remaining ones. They are in `buffer` if they are not stored, so
+    // that threads with buffers of their own can ask for different rows.
+    double* rows(int64_t first, std::vector<double>& buffer) {
+        if (!stores_all) buffer.resize(strip * tokens.padded);
+        double* out = stores_all ? memory.data() + first * tokens.padded : buffer.data();
         const int64_t number = std::min(strip, tokens.count - first);
         if (number == strip)
             four_rows(tokens, first, same, out);
@@ -63,7 +66,7 @@ class Distances {
         if (stores_all || tokens.count * tokens.padded > largest_stored_on_request) return;
         stores_all = true;
         memory.resize(tokens.count * tokens.padded);
-        for (int64_t first = 0; first < tokens.count; first += strip) rows(first);
+        for (int64_t first = 0; first < tokens.count; first += strip) rows(first, memory);
     }
 
     const double* row_in_any_order(int64_t token) {
@@ -75,7 +78,7 @@ class Distances {
     // Tokens 0, 1, 2, … one after the other.
     const double* next_row(int64_t token) {
         if (stores_all) return stored(token);
-        if (token % strip == 0) rows(token);
+        if (token % strip == 0) rows(token, memory);
         return memory.data() + token % strip * tokens.padded;
     }
 
@@ -124,26 +127,40 @@ struct Neighborhood {
 };
 
 // Whether distances are tied depends on σ, which is known only after all pairs. The first pass collects all possible
-// neighbors, using a bound on σ; the tokens that are too far away are removed afterward.
-Neighborhood nearest_neighbors(Distances& distances, const sv_graph_options& o) {
+// neighbors, using a bound on σ; the tokens that are too far away are removed afterward. Each thread has a range of the
+// tokens; what it finds does not depend on the ranges.
+Neighborhood nearest_neighbors(Distances& distances, const sv_graph_options& o, int threads) {
     const Tokens& tokens = distances.tokens;
-    const int64_t count = tokens.count;
-    double longest = *std::max_element(tokens.norms.begin(), tokens.norms.end()), sum = 0;
-    const double bound = o.tie * 4 * longest;
-    std::vector<double> nearest, last(count);
-    Neighborhood result;
-    result.edges.reserve(count * (o.neighbors + 1));
-    for (int64_t first = 0; first < count; first += Distances::strip) {
-        double* row = distances.rows(first);
-        for (int64_t token = first; token < std::min(first + Distances::strip, count); ++token, row += tokens.padded) {
-            sum += sum_of_roots(row, tokens.sizes.data(), count) * tokens.sizes[token];
-            row[token] = infinite;
-            last[token] = kth_smallest(row, tokens.sizes, o.neighbors, tokens.sizes[token] - 1, nearest);
-            for (int64_t j = 0; j < count; ++j)
-                if (row[j] <= last[token] + bound) result.edges.push_back({int32_t(token), int32_t(j), row[j]});
-        }
-    }
-    result.mean = sum / double(o.tokens * (o.tokens - 1));
+    const int64_t count = tokens.count, strips = (count + Distances::strip - 1) / Distances::strip;
+    const double bound = o.tie * 4 * *std::max_element(tokens.norms.begin(), tokens.norms.end());
+    std::vector<double> sums(count), last(count);
+    std::vector<std::vector<Edge>> found(threads);
+    Failures failures;
+#pragma omp parallel for num_threads(threads) schedule(static, 1)
+    for (int part = 0; part < threads; ++part)
+        failures.catch_in([&] {
+            std::vector<double> nearest, buffer;
+            std::vector<Edge>& edges = found[part];
+            const int64_t begin = strips * part / threads * Distances::strip;
+            const int64_t end = std::min(strips * (part + 1) / threads * Distances::strip, count);
+            edges.reserve((end - begin) * (o.neighbors + 1));
+            for (int64_t first = begin; first < end; first += Distances::strip) {
+                double* row = distances.rows(first, buffer);
+                for (int64_t token = first; token < std::min(first + Distances::strip, end); ++token) {
+                    sums[token] = sum_of_roots(row, tokens.sizes.data(), count) * tokens.sizes[token];
+                    row[token] = infinite;
+                    last[token] = kth_smallest(row, tokens.sizes, o.neighbors, tokens.sizes[token] - 1, nearest);
+                    for (int64_t j = 0; j < count; ++j)
+                        if (row[j] <= last[token] + bound) edges.push_back({int32_t(token), int32_t(j), row[j]});
+                    row += tokens.padded;
+                }
+            }
+        });
+    failures.rethrow();
+    const double sum = std::accumulate(sums.begin(), sums.end(), 0.0);
+    Neighborhood result{std::move(found[0]), sum / double(o.tokens * (o.tokens - 1))};
+    for (int part = 1; part < threads; ++part)
+        result.edges.insert(result.edges.end(), found[part].begin(), found[part].end());
     const double slack = o.tie * result.mean * result.mean;
     std::erase_if(result.edges, [&](const Edge& edge) { return edge.squared > last[edge.from] + slack; });
     return result;
@@ -310,10 +327,10 @@ Graph in_breadth_first_order(const Graph& graph) {
     return result;
 }
 
-Graph neighbor_graph(const double* features, const sv_graph_options& o) {
+Graph neighbor_graph(const double* features, const sv_graph_options& o, int threads) {
     const Tokens tokens(features, o.tokens, o.channels);
     Distances distances(tokens, o.same);
-    Neighborhood nearest = nearest_neighbors(distances, o);
+    Neighborhood nearest = nearest_neighbors(distances, o, threads);
     if (!is_connected(nearest.edges, tokens.count))
         nearest.edges = with_spanning_edges(nearest.edges, distances, o.tie * nearest.mean * nearest.mean);
     Graph graph = symmetric_graph(tokens, nearest.edges, nearest.mean, o.weakest);
@@ -333,12 +350,17 @@ int sv_neighbor_graphs(const sv_graph_options* options, const double* features, 
         if (o.neighbors < 1 || o.neighbors >= o.tokens - 1) return SV_BAD_INPUT;
         auto result = std::make_unique<sv_graphs>();
         result->images.resize(o.images);
-        sv::Failures failures;
+        auto build = [&](int64_t image, int threads) {
+            result->images[image] = sv::neighbor_graph(features + image * o.tokens * o.channels, o, threads);
+        };
+        if (o.images < o.threads && o.tokens >= sv::smallest_shared) {
+            for (int64_t image = 0; image < o.images; ++image) build(image, o.threads);
+        } else {
+            sv::Failures failures;
 #pragma omp parallel for num_threads(o.threads) schedule(dynamic)
-        for (int64_t image = 0; image < o.images; ++image)
-            failures.catch_in(
-                [&] { result->images[image] = sv::neighbor_graph(features + image * o.tokens * o.channels, o); });
-        failures.rethrow();
+            for (int64_t image = 0; image < o.images; ++image) failures.catch_in([&] { build(image, 1); });
+            failures.rethrow();
+        }
         *graphs = result.release();
         return SV_OK;
     });

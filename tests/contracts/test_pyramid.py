@@ -24,7 +24,13 @@ def images(count=2):
 def test_maps_of_all_strides_that_turn_with_the_image(name):
     model = activate_scan(build(name, features_only=True, pyramid=True, frame="quarter")).eval()
     strides = model.feature_info.reduction()
-    assert strides[:4] == [4, 8, 16, 32]
+    assert strides[: len(strides) - strides.count(64)] == [
+        *([2] if name == "spectral_vmamba_lite" else []),
+        4,
+        8,
+        16,
+        32,
+    ]
     with torch.no_grad():
         maps, turned = model(images()), model(turn(images(), 1))
     for m, t, stride, channels in zip(maps, turned, strides, model.feature_info.channels(), strict=True):
@@ -51,7 +57,9 @@ def test_the_option_changes_neither_weights_nor_logits_nor_the_maps_of_stages(na
 
 @every_hierarchy
 def test_gradients_reach_every_trainable_parameter(name):
-    model = activate_scan(build(name, features_only=True, pyramid=True, out_indices=(0, 1, 2, 3), drop_path_rate=0.0))
+    first = 1 if name == "spectral_vmamba_lite" else 0
+    indices = tuple(range(first, first + 4))
+    model = activate_scan(build(name, features_only=True, pyramid=True, out_indices=indices, drop_path_rate=0.0))
     assert model.feature_info.reduction() == [4, 8, 16, 32], "what most decoders take"
     sum((m * torch.randn_like(m)).sum() for m in model.train()(images())).backward()
     for parameter_name, parameter in model.named_parameters():
@@ -87,7 +95,7 @@ def test_no_rfn_no_equivariance():
     assert (turn(before[0], 1) - after[0]).abs().max() > 0.1
 
 
-def test_features_only_begins_at_stride_four_by_default():
+def test_features_only_begins_at_the_finest_stride_by_default():
     """Decoder libraries look at a network without options first."""
     with torch.device("meta"):
         lite = build("spectral_vmamba_lite", features_only=True).feature_info
@@ -95,11 +103,33 @@ def test_features_only_begins_at_stride_four_by_default():
         stages = build("spectral_vmamba_lite", features_only=True, pyramid=False).feature_info
         nano = build("spectral_vmamba_nano", features_only=True).feature_info
         assert not build("spectral_vmamba_lite").config.pyramid
-    assert lite.reduction() == [4, 8, 16, 32, 64]
-    assert lite.channels() == [24, 40, 64, 128, 384]
+        coarse = build("spectral_vmamba_lite", features_only=True, finest_stride=4).feature_info
+        fine = build("spectral_vmamba_tiny", features_only=True, finest_stride=2).feature_info
+    assert lite.reduction() == [2, 4, 8, 16, 32, 64]
+    assert lite.channels() == [16, 24, 40, 64, 128, 384]
+    assert coarse.reduction() == [4, 8, 16, 32, 64]
+    assert fine.reduction() == [2, 4, 8, 16, 32, 64, 128]
     assert tiny.channels()[:2] == [64, 128]
     assert stages.reduction() == [16, 32, 64]
     assert nano.reduction() == [4, 8, 16, 32]
+
+
+@pytest.mark.parametrize(
+    ("name", "stride", "message"),
+    [
+        ("spectral_vmamba_lite", 3, "finest_stride of 4 or 2, got 3"),
+        ("spectral_vmamba_nano", 2, "finest_stride of 4 .2 requires a frozen stem., got 2"),
+        ("vmamba_nano", 2, "finest_stride of 4 .2 requires a frozen stem., got 2"),
+    ],
+)
+def test_strides_that_no_stem_has_are_refused(name, stride, message):
+    with pytest.raises(ValueError, match=message):
+        build(name, features_only=True, finest_stride=stride)
+
+
+def test_a_frozen_stem_without_the_stride_is_refused():
+    with torch.device("meta"), pytest.raises(ValueError, match=r"not all of the strides.*pass finest_stride=4"):
+        build("spectral_vmamba_lite", features_only=True, stem="timm:convnext_atto")
 
 
 def test_layers_that_no_chosen_map_needs_are_removed():

@@ -1,5 +1,6 @@
 """Native graphs, eigenvectors and signs against those in torch."""
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -14,6 +15,7 @@ from spectral_vmamba.ops.spectral import (
     normalized_laplacian,
     smallest_eigenpairs,
     sparse_eigenpairs,
+    spectral_native,
     spectral_ranks,
 )
 from spectral_vmamba.ops.spectral.canonical import signs_by_probes
@@ -110,6 +112,25 @@ def test_whole_eigenspaces_of_repeated_eigenvalues():
     for end in ends:
         a, b = projector(pairs.vectors[:, :end]), projector(exact.vectors[:, :end])
         torch.testing.assert_close(a, b, rtol=0, atol=2e-14)  # measured: 2.5e-15
+
+
+@pytest.mark.parametrize("tokens", [1023, 1024, 1090])
+@pytest.mark.parametrize("kind", ["connected", "two parts", "equal tokens"])
+def test_threads_that_share_a_large_image_find_the_same_graph(monkeypatch, tokens, kind):
+    features = torch.randn(2, tokens, 6, generator=torch.Generator().manual_seed(tokens))
+    if kind == "two parts":
+        features[:, : tokens // 3] += 100
+    if kind == "equal tokens":
+        features[:, ::3] = 0.5
+    monkeypatch.setattr(spectral_native.torch, "get_num_threads", lambda: 1)
+    expected = neighbor_graphs(features, 5)
+    for threads in (3, 7):
+        monkeypatch.setattr(spectral_native.torch, "get_num_threads", lambda threads=threads: threads)
+        for part, other in zip(neighbor_graphs(features, 5), expected, strict=True):
+            assert torch.equal(part, other)
+    if kind == "connected" and tokens == 1090:
+        dense = affinity(features[:1].double(), 5)[0]
+        assert np.allclose(expected.affinity(0).toarray(), dense.numpy(), rtol=0, atol=1e-12)
 
 
 def test_results_depend_neither_on_the_rest_of_the_batch_nor_on_threads():

@@ -63,7 +63,7 @@ class RotationalFeatureNormalizer(nn.Module):
         return self.stem(pad_to_patches(images, self.patch_size))
 
     def forward_maps(self, images: Float[Tensor, "b rgb H W"]) -> list[Float[Tensor, "b _ _ _"]]:
-        """Normalize all maps of the stem's `forward_maps`, of strides 4, 8, … to the patch size: the last is that of
+        """Normalize all maps of the stem's `forward_maps`, of strides 2 or 4 to the patch size: the last is that of
         `forward`. They cover the image padded to whole patches."""
         stem: Any = self.stem
         return self._over_turns(images, stem.forward_maps)

@@ -54,7 +54,7 @@ class ConvStem(nn.Sequential):
         self.finer_channels = tuple(widths[2:-1])
 
     def forward_maps(self, images: Float[Tensor, "b c H W"]) -> list[Float[Tensor, "b _ _ _"]]:
-        """The maps of strides 4, 8, … to the patch size, each after its activation; the last is that of `forward`."""
+        """The maps of strides 2 or 4 to the patch size, each after its activation; the last is that of `forward`."""
         maps = []
         for layer in self:
             if isinstance(layer, nn.Conv2d):
@@ -117,7 +117,7 @@ class FrozenStem(nn.Module):
         return self._in_chunks(images, lambda chunk: [self.body(chunk)])[0]
 
     def forward_maps(self, images: Float[Tensor, "b c H W"]) -> list[Float[Tensor, "b _ _ _"]]:
-        """The maps of strides 4, 8, … to the patch size; the last is that of `forward`."""
+        """The maps of strides 2 or 4 to the patch size; the last is that of `forward`."""
         body: Any = self.body
         return self._in_chunks(images, body.maps)
 

@@ -7,7 +7,7 @@ from spectral_vmamba.layers.directional import GridSize
 from spectral_vmamba.ops.frames import FRAMES, Frame, TurnPool
 from spectral_vmamba.ops.selective_scan import Backend
 
-_PYRAMID = (4, 8, 16, 32)
+_PYRAMID = (2, 4, 8, 16, 32)
 _MOST_TURNS = 72  # every 5°
 
 
@@ -90,10 +90,11 @@ class HierarchyConfig(NetworkConfig):
 
     widths: tuple[int, ...]
     depths: tuple[int, ...]
-    # Whether there are feature maps of all strides 4, 8, 16 and 32: those finer than a patch are maps of the stem,
-    # those coarser than the last stage are its map, max-pooled. Adds no parameters and does not change logits. Defaults
-    # to True for `features_only=True`.
+    # Whether there are feature maps of all strides from `finest_stride` to 32: those finer than a patch are maps of the
+    # stem, those coarser than the last stage are its map, max-pooled. Adds no parameters and does not change logits.
+    # Defaults to True for `features_only=True`.
     pyramid: bool = field(default=False, kw_only=True)
+    finest_stride: int = field(default=4, kw_only=True)  # 4, or 2 with a frozen stem that has such a map
     # The largest stride of a stage: later stages keep the grid. None: every stage halves it.
     output_stride: int | None = field(default=None, kw_only=True)
 
@@ -101,6 +102,9 @@ class HierarchyConfig(NetworkConfig):
         super().__post_init__()
         if len(self.widths) != len(self.depths) or not self.widths:
             raise ValueError(f"expected one depth per width, got widths {self.widths} and depths {self.depths}")
+        if self.finest_stride not in ((2, 4) if self.has_frozen_stem else (4,)):
+            also = " or 2" if self.has_frozen_stem else " (2 requires a frozen stem)"
+            raise ValueError(f"expected a finest_stride of 4{also}, got {self.finest_stride}")
         halved = [self.patch_size * 2**i for i in range(len(self.widths))]
         if self.output_stride is not None and self.output_stride < self.patch_size:
             raise ValueError(
@@ -119,7 +123,8 @@ class HierarchyConfig(NetworkConfig):
     @property
     def finer_strides(self) -> tuple[int, ...]:
         """The strides of the feature maps that are finer than a patch."""
-        return tuple(stride for stride in _PYRAMID if stride < self.patch_size) if self.pyramid else ()
+        finer = [stride for stride in _PYRAMID if self.finest_stride <= stride < self.patch_size]
+        return tuple(finer) if self.pyramid else ()
 
     @property
     def coarser_strides(self) -> tuple[int, ...]:

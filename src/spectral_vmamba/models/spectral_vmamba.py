@@ -78,6 +78,7 @@ _LITE = {
     "stem_weights": "required",
     "domain": "disk",
     "eigenvectors": 2,
+    "finest_stride": 2,
 }
 _TINY = {"widths": (256, 512, 1024, 2048), "depths": (2, 2, 5, 2), "drop_path_rate": 0.2}
 # The paper's ablations remove one idea each. The frame is off: it would make each of them invariant.

@@ -89,7 +89,7 @@ def _build_timm_stem(
     if not set(finer) <= set(available):
         raise ValueError(
             f"{name} has stages of stride {available}, not all of the strides {finer} that pyramid needs; choose "
-            f"another stem, such as stem='timm:resnet18', or pass pyramid=False"
+            f"another stem, such as stem='timm:resnet18', or pass finest_stride=4 or pyramid=False"
         )
     indices = [len(available) - 1 - available[::-1].index(stride) for stride in strides]
     overlay = {"pretrained": True, "pretrained_cfg_overlay": {"state_dict": state}} if state is not None else {}

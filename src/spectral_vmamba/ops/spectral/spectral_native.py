@@ -1,7 +1,7 @@
 """Nearest-neighbor graphs, their eigenvectors and canonical signs in C++ (csrc/graph.cpp, eigen.cpp, signs.cpp).
 
 Computes the same graphs and eigenvectors as `affinity`, `normalized_laplacian` and `smallest_eigenpairs` without l × l
-matrices. Threads share the images of a batch.
+matrices. Threads share the images of a batch, or the tokens of a large image where there are fewer images than threads.
 """
 
 from ctypes import byref, c_void_p
