@@ -40,9 +40,14 @@ from spectral_vmamba.training import TerminalReporter
 from spectral_vmamba.utils.progress import Progress, progress_bars
 
 NETWORKS: dict[str, dict[str, Any]] = {
-    "spectral lite, moment": {"model": "spectral_vmamba_lite", "frame": "moment"},
     "spectral lite, quarter": {"model": "spectral_vmamba_lite", "frame": "quarter"},
-    "spectral lite, four turns": {"model": "spectral_vmamba_lite", "frame": "none", "turns": 4},
+    "spectral lite, moment": {"model": "spectral_vmamba_lite", "frame": "moment"},
+    "spectral lite with RFN, quarter": {
+        "model": "spectral_vmamba_lite",
+        "frame": "quarter",
+        "model_options": {"turns": 4},
+    },
+    "spectral lite, mean of four turns": {"model": "spectral_vmamba_lite", "frame": "none", "turns": 4},
     "spectral nano, quarter": {"model": "spectral_vmamba_nano", "frame": "quarter"},
     "VMamba nano, plain": {"model": "vmamba_nano", "frame": "none"},
     "EfficientNet-Lite0, plain": {"model": "tf_efficientnet_lite0", "frame": "none", "pretrained": True},

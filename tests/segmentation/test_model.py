@@ -170,3 +170,19 @@ def test_gradients_reach_every_parameter(photographs):
 def test_wrong_options(options, message):
     with pytest.raises(ValueError, match=message):
         build(**options)
+
+
+@pytest.mark.parametrize(
+    ("backbone", "given", "turns"),
+    [
+        ("spectral_vmamba_lite", {"frame": "quarter"}, 1),
+        ("spectral_vmamba_lite", {"frame": "moment"}, 1),
+        ("spectral_vmamba_lite", {"equivariant": False}, 4),
+        ("spectral_vmamba_lite", {"backbone_options": {"turns": 4}}, 4),
+        ("spectral_vmamba_nano", {}, 4),  # its stem is trained with the copies
+    ],
+)
+def test_a_frozen_stem_in_a_frame_runs_once(backbone, given, turns):
+    model = spectral_vmamba.create_segmenter(backbone, "fpn", CLASSES, **given)
+    assert model.tokenizer is not None
+    assert model.tokenizer.config.turns == turns
