@@ -32,6 +32,11 @@ def test_train_names_the_next_commands(trained, capsys):
     assert "segment predict" in output
 
 
+def test_another_decoder_than_the_recipes(trained, tmp_path):
+    options = ["--recipe", "segment_nano", "--data", str(trained / "tiles"), "--output", str(tmp_path / "run")]
+    assert main(["segment", "train", *options, *SMALL, "--decoder", "unet", "--steps", "1", "--tracker", "none"]) == 0
+
+
 def test_evaluate_prints_and_writes_the_numbers(trained, capsys, tmp_path):
     options = ["--rotations", "90", "--multi-scale", "--output", str(tmp_path / "report")]
     assert main(["segment", "evaluate", str(trained / "run"), *options]) == 0

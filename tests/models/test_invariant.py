@@ -154,3 +154,8 @@ def test_numbers_of_turns_that_are_refused(turns):
 
 def test_it_is_public():
     assert spectral_vmamba.invariant is invariant
+
+
+def test_feature_extractors_of_timm_are_refused():
+    with pytest.raises(ValueError, match=r"expected resnet18 without features_only.*forward_intermediates"):
+        invariant("resnet18", features_only=True)

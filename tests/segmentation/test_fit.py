@@ -209,3 +209,46 @@ def test_the_small_recipes_warm_up_for_epochs(name):
 def test_views_are_cut_and_scaled(pairs, tmp_path):
     config = segment_config(pairs, tmp_path / "run", steps=1, size=80, augment=MaskAugmentation(rotation=180))
     assert train(config).history[0].loss > 0
+
+
+def test_masks_of_0_and_255_without_colors_are_explained(tmp_path):
+    folder = write_pairs(tmp_path / "pairs")
+    for path in (folder / "masks").glob("*.png"):
+        mask = np.asarray(Image.open(path))
+        Image.fromarray(np.where(mask == 1, 255, mask).astype(np.uint8)).save(path)
+    with pytest.raises(ValueError, match=r"no pixel of disk in \d+ training masks; \d+% of.*object 255 255 255"):
+        train(segment_config(folder, tmp_path / "run"))
+
+
+def test_classes_without_pixels_are_noted(tmp_path):
+    folder = write_pairs(tmp_path / "pairs")
+    (folder / "classes.txt").write_text("ground\ndisk\nbird\n")
+    reporter = NoteReporter()
+    fit_segmenter(segment_config(folder, tmp_path / "run", steps=1), reporter=reporter)
+    assert sum(note.startswith("no pixel of bird in ") for note in reporter.notes) == 1
+
+
+def test_validation_images_that_cannot_be_used_are_an_error(tmp_path):
+    folder = tmp_path / "pairs"
+    for part in ("train", "val"):
+        source = write_pairs(tmp_path / part)
+        for kind in ("images", "masks"):
+            (folder / kind).mkdir(parents=True, exist_ok=True)
+            (source / kind).rename(folder / kind / part)
+    (folder / "classes.txt").write_text("ground\ndisk\n")
+    for path in (folder / "masks" / "val").glob("*.png"):
+        Image.new("L", (9, 9)).save(path)
+    with pytest.raises(ValueError, match=r"no validation image can be used: .*images/val/00.png"):
+        train(segment_config(folder, tmp_path / "run", steps=1))
+
+
+@pytest.mark.parametrize(
+    ("changes", "options"),
+    [
+        ({"decoder": "unet"}, {}),
+        ({"decoder": "fpn"}, {"decoder_pyramid_channels": 64, "decoder_segmentation_channels": 64}),
+        ({"decoder": "unet", "decoder_options": {"decoder_channels": (8, 8)}}, {"decoder_channels": (8, 8)}),
+    ],
+)
+def test_another_decoder_does_not_get_the_options_of_the_recipes_decoder(changes, options):
+    assert spectral_vmamba.segment_recipe("segment_lite", data="", **changes).decoder_options == options

@@ -163,7 +163,7 @@ def test_gradients_reach_every_parameter(photographs):
         ({"frame": "none"}, "needs a frame"),
         ({"turns": 3}, "1 or 4 turns"),
         ({"decoder_options": {"encoder_weights": "x"}}, "decoder options such as"),
-        ({"decoder_options": {"decoder_depth": 3}}, "does not take these options"),
+        ({"decoder_options": {"decoder_depth": 3}}, "does not take all of the options decoder_depth"),
         ({"frame": "upright"}, "frozen pretrained stem"),
     ],
 )
@@ -186,3 +186,13 @@ def test_a_frozen_stem_in_a_frame_runs_once(backbone, given, turns):
     model = spectral_vmamba.create_segmenter(backbone, "fpn", CLASSES, **given)
     assert model.tokenizer is not None
     assert model.tokenizer.config.turns == turns
+
+
+def test_networks_without_maps_for_a_decoder_are_explained():
+    with pytest.raises(ValueError, match="vit_tiny_patch16_224 has no feature maps of strides 4, 8, 16 and 32"):
+        spectral_vmamba.create_segmenter("vit_tiny_patch16_224", "unet", CLASSES)
+
+
+def test_missing_weights_of_an_encoder_are_explained():
+    with pytest.raises(FileNotFoundError, match="no pretrained weights of resnet10t are installed or cached"):
+        spectral_vmamba.create_segmenter("resnet10t", "unet", CLASSES, pretrained=True)

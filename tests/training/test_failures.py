@@ -27,11 +27,13 @@ def test_unreadable_images_are_ignored_listed_and_limited(tmp_path):
     listed = f"a/3.png\t{damaged} cannot be read as an image: unknown format\n"
     validation = f"b/1.png\t{data / 'val' / 'b' / '1.png'} cannot be read as an image: unknown format\n"
     assert (tmp_path / "run" / "unreadable.txt").read_text() == listed + validation
-    assert reporter.notes.count("cannot be read, ignored: a/3.png") == 1
-    assert reporter.notes.count("1 validation image cannot be read, ignored: b/1.png") == 1, "raw and averaged weights"
+    reason = "cannot be read as an image: unknown format"
+    assert reporter.notes.count(f"ignored: {damaged} {reason}") == 1
+    validation_note = f"1 validation image ignored: b/1.png ({data / 'val' / 'b' / '1.png'} {reason})"
+    assert reporter.notes.count(validation_note) == 1, "raw and averaged weights"
     assert result.history[0].raw * 7 == pytest.approx(round(result.history[0].raw * 7)), "seven readable images"
     strict = replace(config, max_unreadable=0.0, output=str(tmp_path / "strict"))
-    with pytest.raises(ValueError, match=r"1 of 40 training images cannot be read, more than 0.00%: a/3.png"):
+    with pytest.raises(ValueError, match=r"1 of 40 training images cannot be used, more than 0.00%: a/3.png"):
         fit(strict, reporter=SilentReporter())
     assert (tmp_path / "strict" / "unreadable.txt").read_text() == listed
     damaged.unlink()
@@ -46,7 +48,9 @@ def test_each_unreadable_image_counts_once(tmp_path):
         unreadable.add([ReadError(index, f"{index}.png", "damaged")])
     assert (tmp_path / "unreadable.txt").read_text() == "3.png\tdamaged\n7.png\tdamaged\n"
     assert len(notes) == 2
-    with pytest.raises(ValueError, match=r"3 of 1,797 training images .*: 3.png, 7.png, 9.png; .*--max-unreadable"):
+    with pytest.raises(
+        ValueError, match=r"3 of 1,797 training images .*: 3.png, 7.png, 9.png .3.png: damaged.; .*--max-unreadable"
+    ):
         unreadable.add([ReadError(9, "9.png", "damaged")])
 
 
@@ -82,5 +86,5 @@ def test_one_unreadable_image_of_a_small_dataset_is_allowed(tmp_path):
     dataset, notes = read_digits().subset(np.arange(20)), []
     unreadable = UnreadableImages(dataset, 0.01, RunFolder(tmp_path), notes.append)
     unreadable.add([ReadError(0, "0.png", "damaged")])
-    with pytest.raises(ValueError, match="2 of 20 training images cannot be read"):
+    with pytest.raises(ValueError, match="2 of 20 training images cannot be used"):
         unreadable.add([ReadError(1, "1.png", "damaged")])

@@ -5,7 +5,7 @@ from rich.console import Console
 
 from spectral_vmamba.cli.console import print_line
 from spectral_vmamba.cli.options import CommandParser, SegmentationRecipeFile, add_settings, parse_settings
-from spectral_vmamba.segmentation.segment_config import SegmentConfig
+from spectral_vmamba.segmentation.segment_config import SegmentConfig, without_options_of_another_decoder
 from spectral_vmamba.training.recipes import list_recipes
 
 _DESCRIPTION = f"""{__doc__}
@@ -46,6 +46,8 @@ def run(config: Namespace) -> int:
 
     console = Console()
     settings = parse_settings(SegmentConfig, config)
+    for recipe in config.recipe or ():
+        settings = without_options_of_another_decoder(settings, str(recipe))
     result = fit_segmenter(settings, resume=config.resume, reporter=TerminalReporter(console))
     best = result.best
     weights = {"ema": "averaged weights", "raw": "weights"}[best["weights"]]

@@ -22,6 +22,11 @@ class ReadError:
         """The message of the exception on one line."""
         return cls(index, name, " ".join(str(error).split()))
 
+    @property
+    def explanation(self) -> str:
+        """The name and the reason, which may contain the name."""
+        return self.reason if self.name in self.reason else f"{self.name}: {self.reason}"
+
 
 def write_unreadable(folder: Path, *groups: Iterable[ReadError]) -> None:
     """List unreadable images in `unreadable.txt`, one per line: name, tab, reason. Without errors, remove the file.

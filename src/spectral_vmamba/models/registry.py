@@ -73,6 +73,11 @@ def create_model(name: str, **kwargs: Any) -> Any:
         choices = {field.name for field in fields(SpectralConfig)}
         kwargs = {key: "none" if value is None and key in choices else value for key, value in kwargs.items()}
     pose = {} if find_family(name) else {key: kwargs.pop(key) for key in POSE_OPTIONS if key in kwargs}
+    if pose and kwargs.get("features_only"):
+        raise ValueError(
+            f"expected {name} without features_only, which timm's networks do not have in a frame; use "
+            "forward_intermediates of the whole network, whose maps are turned back, or a network of this package"
+        )
     model = timm.create_model(name, **kwargs)
     if pose:
         model = InvariantModel(model, **{"frame": "none", **pose})

@@ -12,7 +12,7 @@ from spectral_vmamba.models._timm import without_warnings
 from spectral_vmamba.models.decoder_config import DecoderConfig
 from spectral_vmamba.models.framing import remove_frame
 from spectral_vmamba.models.registry import find_family, is_spectral
-from spectral_vmamba.models.stem_weights import find_stem_weights
+from spectral_vmamba.models.stem_weights import MissingWeightsError, find_stem_weights
 from spectral_vmamba.models.tokenizer import SpectralTokenizer
 from spectral_vmamba.ops.turns import turn
 from spectral_vmamba.segmentation.placement import place
@@ -92,14 +92,34 @@ def build_segmenter(
             # turns blurs the outlines of finer maps (docs/segmentation.md has the measurement).
             options.setdefault("turns", 1)
     elif pretrained:
-        options["pretrained_cfg_overlay"] = {"state_dict": find_stem_weights(backbone, "required")}
+        options["pretrained_cfg_overlay"] = {"state_dict": _find_weights(backbone)}
     weights = True if pretrained and not own else None
     keywords = {**config.decoder_options, **options}
     try:
         with without_warnings("timm.models._builder"):  # about the weights of layers that an encoder does not have
             network = smp.create_model(config.decoder, f"tu-{backbone}", weights, classes=classes, **keywords)
     except TypeError as error:
-        raise ValueError(f"{config.decoder} with {backbone} does not take these options: {error}") from error
+        given = ", ".join([*config.decoder_options, *backbone_options])
+        raise ValueError(
+            f"{config.decoder} with {backbone} does not take all of the options {given}: {error}"
+        ) from error
+    except ValueError as error:
+        if "downsampling pattern" not in str(error):
+            raise
+        raise ValueError(
+            f"{backbone} has no feature maps of strides 4, 8, 16 and 32, which decoders need; choose a hierarchical "
+            "network, such as spectral_vmamba_lite, vmamba_tiny, resnet18 or convnext_tiny"
+        ) from error
     if options.get("frame") == "upright":
         remove_frame(network.encoder.model.model)
     return SegmentationModel(network, config)
+
+
+def _find_weights(backbone: str) -> dict[str, Tensor] | None:
+    try:
+        return find_stem_weights(backbone, "required")
+    except MissingWeightsError as error:
+        raise MissingWeightsError(
+            f"no pretrained weights of {backbone} are installed or cached on this machine, and none are downloaded; "
+            "put them into the hub cache with timm.create_model(…, pretrained=True), or train without --pretrained"
+        ) from error

@@ -1,14 +1,15 @@
 """All settings of the training of a segmentation network. The defaults are those of the paper's supplement."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from spectral_vmamba.inference.checkpoint import CheckpointHeader
 from spectral_vmamba.models.decoder_config import DecoderConfig
 from spectral_vmamba.ops.frames import Frame
 from spectral_vmamba.segmentation.augmentation import MaskAugmentation
-from spectral_vmamba.training.recipes import read_recipe
+from spectral_vmamba.training.recipes import find_recipe, read_recipe
 from spectral_vmamba.training.run_config import OptimizerConfig, RunConfig
+from spectral_vmamba.utils.extras import require
 from spectral_vmamba.utils.wording import at_least
 
 MaskLoss = Literal["cross_entropy", "dice", "both"]
@@ -99,4 +100,11 @@ def segment_recipe(name: str, **changes: Any) -> SegmentConfig:
     >>> config.model, config.augment.rotation
     ('spectral_vmamba_lite', 180)
     """
-    return read_recipe(SegmentConfig, "segmentation", name, changes)
+    return without_options_of_another_decoder(read_recipe(SegmentConfig, "segmentation", name, changes), name)
+
+
+def without_options_of_another_decoder(config: SegmentConfig, recipe: str) -> SegmentConfig:
+    """The settings without the recipe's options of its decoder, if another decoder was chosen and none for that."""
+    stored: dict[str, Any] = require("yaml", "train").safe_load(find_recipe(recipe, "segmentation").read_text("utf-8"))
+    inherited = config.decoder_options == stored.get("decoder_options", {})
+    return replace(config, decoder_options={}) if inherited and config.decoder != stored.get("decoder") else config

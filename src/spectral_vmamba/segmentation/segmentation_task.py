@@ -1,6 +1,6 @@
 """Segmentation as a training task: images with a class for every pixel."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from spectral_vmamba.inference.checkpoint import MaskHeader, check_classes
 from spectral_vmamba.inference.model_options import check_model, storable_options, without_initial_weights
 from spectral_vmamba.inference.network import stem_digest
 from spectral_vmamba.models.registry import is_spectral
+from spectral_vmamba.segmentation.class_list import CLASS_FILE
 from spectral_vmamba.segmentation.initial_weights import load_initial_weights
 from spectral_vmamba.segmentation.mask_loading import MaskedBatch, eval_pairs, train_pair_batches
 from spectral_vmamba.segmentation.masked_dataset import MaskedDataset
@@ -31,6 +32,8 @@ from spectral_vmamba.training.setup import Surroundings
 from spectral_vmamba.training.task import Forward, Share, Validation
 from spectral_vmamba.training.upright_fit import learn_upright
 from spectral_vmamba.utils.wording import plural
+
+_MOST_MASKS = 300  # that are looked at before training
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,8 @@ class SegmentationTask:
         train, val, test = read_masked_split(config.split)
         check_classes(train.classes)
         _check_batches(config, len(train))
+        if checkpoint is None:
+            _check_used_classes(train, surroundings.reporter.note)
         check_model(config.model, storable_options(config.model_options))  # `load` would not accept other ones
         with preserve_generators():
             reseed(MODEL, config.seed)
@@ -138,6 +143,8 @@ class SegmentationTask:
         counts, loss, unreadable = (share.add_up(part.to(self.device)).cpu() for part in (counts, loss, unreadable))
         numbers: list[int] = unreadable.nonzero()[:, 0].tolist()
         missing = [errors.get(i) or ReadError(i, self.val.names[i], "see the other process") for i in numbers]
+        if len(missing) == len(self.val):
+            raise ValueError(f"no validation image can be used: {missing[0].explanation}")
         return Validation(mask_scores(counts).mean_iou, float(loss[0] / loss[1].clamp(min=1)), missing)
 
     def segmenter(self, model: nn.Module) -> Segmenter:
@@ -160,6 +167,36 @@ class SegmentationTask:
             "fingerprints": self.fingerprints,
             "masks": MaskHeader(config.network, train.palette, train.ignore_index, config.largest_window),
         }
+
+
+def _check_used_classes(train: MaskedDataset, note: Callable[[str], None]) -> None:
+    """Raise a ValueError if one class has all labeled pixels, and note classes without any.
+
+    Looks at no more than `_MOST_MASKS` masks, evenly spaced.
+    """
+    looked_at = np.unique(np.linspace(0, len(train) - 1, min(len(train), _MOST_MASKS)).round().astype(int))
+    counts = _count_labels(train, looked_at.tolist())
+    unused = [name for name, pixels in zip(train.classes, counts[: len(train.classes)], strict=True) if not pixels]
+    ignored = counts[train.ignore_index] / max(counts.sum(), 1)
+    where = f"in {plural(len(looked_at), 'training mask')}; {ignored:.0%} of the pixels are ignored"
+    if len(unused) == len(train.classes) - 1:
+        raise ValueError(
+            f"no pixel of {', '.join(unused)} {where}. The value {train.ignore_index} stands for no class: for masks "
+            f"of 0 and 255, list 'background 0 0 0' and 'object 255 255 255' in {CLASS_FILE}"
+        )
+    if 0 < len(unused) < len(train.classes):
+        note(f"no pixel of {', '.join(unused)} {where}")
+
+
+def _count_labels(dataset: MaskedDataset, indices: Iterable[int]) -> np.ndarray:
+    """Pixels of each value, 0 to 255, in the masks that can be read; training reports the others when it meets them."""
+    counts = np.zeros(256)
+    for i in indices:
+        try:
+            counts += np.bincount(dataset.open(i)[1].ravel(), minlength=256)
+        except ValueError:
+            continue
+    return counts
 
 
 def _check_batches(config: SegmentConfig, images: int) -> None:
@@ -198,13 +235,7 @@ def _class_weights(config: SegmentConfig, train: MaskedDataset) -> Float[Tensor,
                 f"expected a weight for each of the {len(train.classes)} classes, got {len(config.class_weights)}"
             )
         return torch.tensor(config.class_weights)
-    counts = np.zeros(256)
-    for i in range(len(train)):
-        try:
-            counts += np.bincount(train.open(i)[1].ravel(), minlength=256)
-        except ValueError:  # reported when training meets it
-            continue
-    pixels = counts[: len(train.classes)]
+    pixels = _count_labels(train, range(len(train)))[: len(train.classes)]
     if not pixels.any():
         raise ValueError(f"expected pixels of a class in the masks of {config.data}; all of them are ignored")
     weights = np.where(pixels > 0, 1 / np.sqrt(np.maximum(pixels, 1)), 0.0)

@@ -23,7 +23,7 @@ class UnreadableImages:
         """The unreadable images of the whole validation set: reported once, not after every pass."""
         if errors and not self.validation:
             count = plural(len(errors), "validation image")
-            self.note(f"{count} cannot be read, ignored: {summarize_unreadable(errors)}")
+            self.note(f"{count} ignored: {summarize_unreadable(errors)} ({errors[0].explanation})")
             self.validation = list(errors)
             self._write()
 
@@ -33,14 +33,15 @@ class UnreadableImages:
             return
         self.errors |= new
         for i in sorted(new):
-            self.note(f"cannot be read, ignored: {new[i].name}")
+            self.note(f"ignored: {new[i].explanation}")
         self._write()
         allowed = max(self.max_share * len(self.dataset), 1) if self.max_share else 0
         if len(self.errors) > allowed:
             names = summarize_unreadable(self.errors[i] for i in sorted(self.errors))
             raise ValueError(
-                f"{len(self.errors)} of {plural(len(self.dataset), 'training image')} cannot be read, more than "
-                f"{self.max_share:.2%}: {names}; all are listed in {self.folder.path / UNREADABLE_FILE}. Remove them, "
+                f"{len(self.errors)} of {plural(len(self.dataset), 'training image')} cannot be used, more than "
+                f"{self.max_share:.2%}: {names} ({self.errors[min(self.errors)].explanation}); all are listed, with "
+                f"reasons, in {self.folder.path / UNREADABLE_FILE}. Remove them, "
                 "or allow more with --max-unreadable"
             )
 
