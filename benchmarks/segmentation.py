@@ -42,10 +42,15 @@ from spectral_vmamba.utils.progress import Progress, progress_bars
 NETWORKS: dict[str, dict[str, Any]] = {
     "spectral lite, quarter": {"model": "spectral_vmamba_lite", "frame": "quarter"},
     "spectral lite, moment": {"model": "spectral_vmamba_lite", "frame": "moment"},
-    "spectral lite with RFN, quarter": {
+    "spectral lite without RFN, quarter": {
         "model": "spectral_vmamba_lite",
         "frame": "quarter",
-        "model_options": {"turns": 4},
+        "model_options": {"turns": 1},
+    },
+    "spectral lite without RFN, moment": {
+        "model": "spectral_vmamba_lite",
+        "frame": "moment",
+        "model_options": {"turns": 1},
     },
     "spectral lite, mean of four turns": {"model": "spectral_vmamba_lite", "frame": "none", "turns": 4},
     "spectral nano, quarter": {"model": "spectral_vmamba_nano", "frame": "quarter"},

@@ -172,22 +172,6 @@ def test_wrong_options(options, message):
         build(**options)
 
 
-@pytest.mark.parametrize(
-    ("backbone", "given", "turns"),
-    [
-        ("spectral_vmamba_lite", {"frame": "quarter"}, 1),
-        ("spectral_vmamba_lite", {"frame": "moment"}, 1),
-        ("spectral_vmamba_lite", {"equivariant": False}, 4),
-        ("spectral_vmamba_lite", {"backbone_options": {"turns": 4}}, 4),
-        ("spectral_vmamba_nano", {}, 4),  # its stem is trained with the copies
-    ],
-)
-def test_a_frozen_stem_in_a_frame_runs_once(backbone, given, turns):
-    model = spectral_vmamba.create_segmenter(backbone, "fpn", CLASSES, **given)
-    assert model.tokenizer is not None
-    assert model.tokenizer.config.turns == turns
-
-
 def test_networks_without_maps_for_a_decoder_are_explained():
     with pytest.raises(ValueError, match="vit_tiny_patch16_224 has no feature maps of strides 4, 8, 16 and 32"):
         spectral_vmamba.create_segmenter("vit_tiny_patch16_224", "unet", CLASSES)

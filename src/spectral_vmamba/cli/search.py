@@ -1,4 +1,4 @@
-"""Find the images of an embedded collection that are most similar to given images, in any of the four quarter turns."""
+"""Find the images of an embedded collection that are most similar to given images, turned by any angle."""
 
 import csv
 import json

@@ -78,19 +78,14 @@ def build_segmenter(
 ) -> SegmentationModel:
     """Create a segmentation network from the choices that its checkpoint has."""
     smp = require("segmentation_models_pytorch", "segment")
-    options, family = dict(backbone_options), find_family(backbone)
-    own = family is not None
+    options, own = dict(backbone_options), find_family(backbone) is not None
     if "frame" in options:
         raise ValueError("expected the frame of the whole network, frame=…, not among the options of the backbone")
     if own and pretrained:
         raise ValueError(f"there are no pretrained weights of {backbone}; start from a run with initial")
-    if family is not None:
+    if own:
         # The network's own frame would turn images a second time.
         options["frame"] = "upright" if config.frame == "upright" and is_spectral(backbone) else "none"
-        if config.frame != "none" and family.config(backbone.split(".")[0], **options).has_frozen_stem:
-            # The frame makes masks equivariant. RFN would do it again, in four passes of the stem; its maximum over
-            # turns blurs the outlines of finer maps (docs/segmentation.md has the measurement).
-            options.setdefault("turns", 1)
     elif pretrained:
         options["pretrained_cfg_overlay"] = {"state_dict": _find_weights(backbone)}
     weights = True if pretrained and not own else None
