@@ -109,9 +109,7 @@ def run_row(options: argparse.Namespace, network: str, training: str, seed: int,
     fit_segmenter(config, resume=True, reporter=TerminalReporter(console))
     segmenter = load_segmenter(Path(config.output) / "last.safetensors", "ema")
     parts = read_masked_source(options.data)
-    dataset = parts.get("test", parts.get("val"))
-    if dataset is None:
-        raise ValueError(f"expected test or validation images in {options.data}")
+    dataset = parts.get("test", parts["val"])
     chosen = evenly_spaced(dataset, options.rotated_images)
     with progress_bars(console) as progress:
         whole = evaluate_segmenter(segmenter, dataset, progress=progress)
@@ -150,7 +148,7 @@ def changed_by_quarter_turns(segmenter: Segmenter, dataset: MaskedDataset, progr
     changed = pixels = 0
     for each in progress(eval_pairs(dataset, 0), "quarter turns", len(dataset)):
         if isinstance(each, ReadError):
-            raise ValueError(f"{each.name}: {each.reason}")
+            raise ValueError(each.explanation)
         upright = segmenter.mask(each.pixels)
         for quarters in (1, 2, 3):
             back = turn(segmenter.mask(turn(each.pixels, quarters)), -quarters)
@@ -195,7 +193,10 @@ def main(arguments: Sequence[str] | None = None) -> list[Result]:
     path.parent.mkdir(parents=True, exist_ok=True)
     # Without the folders of this machine.
     named = {**{key: value for key, value in vars(options).items() if key != "output"}, "data": Path(options.data).name}
-    write_pairs(path.with_name(_VALIDATION), evenly_spaced(read_masked_source(options.data)["val"], _VALIDATION_IMAGES))
+    validation = read_masked_source(options.data).get("val")
+    if validation is None:
+        raise ValueError(f"expected validation images in {options.data}")
+    write_pairs(path.with_name(_VALIDATION), evenly_spaced(validation, _VALIDATION_IMAGES))
     results = read_results(path, named, Result)
     finished = {(result.network, result.training, result.seed) for result in results}
     wanted = [(n, t, s) for s in options.seeds for n in options.networks for t in options.trainings]

@@ -14,13 +14,8 @@ from spectral_vmamba.models.network_config import NetworkConfig
 
 CFG_KEY = "model_args"  # the name that timm has for options at the top of a config.json
 _OF_THE_MACHINE = ("backend", "stem_weights")  # what is installed here, and nothing that a network computes
-_OF_THE_USE = (
-    "solver",
-    "img_size",
-    "pyramid",
-    "finest_stride",
-    "output_stride",
-)  # recorded, but other values are no mistake
+# Recorded, but other values are no mistake.
+_OF_THE_USE = ("solver", "img_size", "pyramid", "finest_stride", "output_stride")
 
 
 def rename_old_options(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -53,6 +53,12 @@ def find_stem_weights(name: str, source: str | None) -> dict[str, Tensor] | None
     return match_timm_names(read_weights(path), name, path)
 
 
+def find_installed_weights(name: str) -> dict[str, Tensor] | None:
+    """Return the weights of a whole timm network that are installed or cached on this machine, None without any."""
+    path = _find_file(name)
+    return None if path is None else match_timm_names(read_weights(path), name, path)
+
+
 def read_weights(path: Path) -> dict[str, Tensor]:
     """Read a state dict. Raises a ValueError for files that are not weights."""
     try:

@@ -52,7 +52,7 @@ class SpectralTokenizer(nn.Module):
         return grid.from_map(maps), grid, pose
 
     def forward_maps(self, images: Float[Tensor, "b rgb H W"] | Posed) -> tuple[Tokens, list[GridFeatures]]:
-        """Also return the RFN features of the stem's maps that are finer than a patch, of strides 2 or 4 and on"""
+        """Also return the RFN features of the stem's maps that are finer than a patch."""
         images, pose = self.stem_input(images)
         maps = self.rfn.forward_maps(images)
         strides = (*self.config.finer_strides, self.patch_size)

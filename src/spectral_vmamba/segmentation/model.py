@@ -12,7 +12,7 @@ from spectral_vmamba.models._timm import without_warnings
 from spectral_vmamba.models.decoder_config import DecoderConfig
 from spectral_vmamba.models.framing import remove_frame
 from spectral_vmamba.models.registry import find_family, is_spectral
-from spectral_vmamba.models.stem_weights import MissingWeightsError, find_stem_weights
+from spectral_vmamba.models.stem_weights import MissingWeightsError, find_installed_weights
 from spectral_vmamba.models.tokenizer import SpectralTokenizer
 from spectral_vmamba.ops.turns import turn
 from spectral_vmamba.segmentation.placement import place
@@ -87,7 +87,7 @@ def build_segmenter(
         # The network's own frame would turn images a second time.
         options["frame"] = "upright" if config.frame == "upright" and is_spectral(backbone) else "none"
     elif pretrained:
-        options["pretrained_cfg_overlay"] = {"state_dict": _find_weights(backbone)}
+        options["pretrained_cfg_overlay"] = {"state_dict": _require_weights(backbone)}
     weights = True if pretrained and not own else None
     keywords = {**config.decoder_options, **options}
     try:
@@ -110,11 +110,11 @@ def build_segmenter(
     return SegmentationModel(network, config)
 
 
-def _find_weights(backbone: str) -> dict[str, Tensor] | None:
-    try:
-        return find_stem_weights(backbone, "required")
-    except MissingWeightsError as error:
+def _require_weights(backbone: str) -> dict[str, Tensor]:
+    weights = find_installed_weights(backbone)
+    if weights is None:
         raise MissingWeightsError(
             f"no pretrained weights of {backbone} are installed or cached on this machine, and none are downloaded; "
             "put them into the hub cache with timm.create_model(…, pretrained=True), or train without --pretrained"
-        ) from error
+        )
+    return weights
