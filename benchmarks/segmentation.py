@@ -52,6 +52,21 @@ NETWORKS: dict[str, dict[str, Any]] = {
         "frame": "moment",
         "model_options": {"turns": 1},
     },
+    "spectral lite, stem trained, quarter": {
+        "model": "spectral_vmamba_lite",
+        "frame": "quarter",
+        "model_options": {"freeze_stem": False},
+    },
+    "spectral lite, stem trained, without RFN, quarter": {
+        "model": "spectral_vmamba_lite",
+        "frame": "quarter",
+        "model_options": {"freeze_stem": False, "turns": 1},
+    },
+    "spectral lite, stem trained, without RFN, moment": {
+        "model": "spectral_vmamba_lite",
+        "frame": "moment",
+        "model_options": {"freeze_stem": False, "turns": 1},
+    },
     "spectral lite, mean of four turns": {"model": "spectral_vmamba_lite", "frame": "none", "turns": 4},
     "spectral nano, quarter": {"model": "spectral_vmamba_nano", "frame": "quarter"},
     "VMamba nano, plain": {"model": "vmamba_nano", "frame": "none"},

@@ -113,8 +113,8 @@ def test_features_only_begins_at_the_finest_stride_by_default():
     ("name", "stride", "message"),
     [
         ("spectral_vmamba_lite", 3, "finest_stride of 4 or 2, got 3"),
-        ("spectral_vmamba_nano", 2, "finest_stride of 4 .2 requires a frozen stem., got 2"),
-        ("vmamba_nano", 2, "finest_stride of 4 .2 requires a frozen stem., got 2"),
+        ("spectral_vmamba_nano", 2, "finest_stride of 4 .2 requires a pretrained stem., got 2"),
+        ("vmamba_nano", 2, "finest_stride of 4 .2 requires a pretrained stem., got 2"),
     ],
 )
 def test_strides_that_no_stem_has_are_refused(name, stride, message):

@@ -122,9 +122,13 @@ def test_features_beyond_half_precision_are_rejected(model, tmp_path):
 
 def test_only_frozen_stems_can_be_cached(model):
     assert frozen_tokenizer(model) is model.tokenizer
-    trainable = build_classifier("spectral_vmamba_nano", {"widths": (8,), "depths": (1,)}, ("a", "b"))
-    with pytest.raises(ValueError, match="use spectral_vmamba_lite, or omit --cache"):
-        frozen_tokenizer(trainable)
+    nano = build_classifier("spectral_vmamba_nano", {"widths": (8,), "depths": (1,)}, ("a", "b"))
+    lite = build_classifier("spectral_vmamba_lite", {"freeze_stem": False, "stem_weights": "none"}, ("a", "b"))
+    for trainable in (nano, lite):
+        with pytest.raises(
+            ValueError, match="use spectral_vmamba_lite, whose stem is frozen by default, or pass --no-cache"
+        ):
+            frozen_tokenizer(trainable)
 
 
 def test_a_cache_folder_that_cannot_be_written(model, tmp_path):

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from spectral_vmamba.layers import ConvStem, FrozenStem, pad_to_patches
+from spectral_vmamba.layers import ConvStem, PretrainedStem, pad_to_patches
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_the_conv_stem_does_not_depend_on_the_batch_in_training():
 
 def test_a_frozen_stem_keeps_parameters_and_statistics():
     body = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4))
-    outer = nn.Sequential(FrozenStem(body, 4), nn.Conv2d(4, 2, 1))
+    outer = nn.Sequential(PretrainedStem(body, 4), nn.Conv2d(4, 2, 1))
     outer.train()
     before = body[1].running_mean.clone()
     outer(torch.randn(8, 3, 9, 9) + 5).sum().backward()
@@ -47,3 +47,15 @@ def test_a_frozen_stem_keeps_parameters_and_statistics():
     assert all(p.grad is None and not p.requires_grad for p in body.parameters())
     assert outer[1].weight.grad is not None
     assert outer[1].training
+
+
+def test_a_trained_stem_gets_gradients_and_keeps_statistics():
+    body = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4))
+    stem = PretrainedStem(body, 4, frozen=False).train()
+    before, images = body[1].running_mean.clone(), torch.randn(8, 3, 9, 9) + 5
+    maps = stem(images)
+    (maps**2).sum().backward()
+    assert not body[1].training
+    assert torch.equal(body[1].running_mean, before)
+    assert all(p.requires_grad and p.grad is not None and p.grad.any() for p in body.parameters())
+    torch.testing.assert_close(maps[2:3], stem(images[2:3]))

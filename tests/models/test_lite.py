@@ -29,6 +29,30 @@ def test_stem_is_frozen_and_two_to_four_million_parameters_are_trainable(model):
     assert model.tokenizer.is_fixed
 
 
+def test_the_stem_can_be_trained():
+    """It starts from the same weights, and quarter turns still give the same bits after they have changed."""
+    torch.manual_seed(0)
+    frozen = create_model("spectral_vmamba_lite", num_classes=4).eval()
+    trained = create_model("spectral_vmamba_lite", num_classes=4, freeze_stem=False).eval()
+    trained.load_state_dict(frozen.state_dict())
+    assert not trained.tokenizer.is_fixed
+    assert not trained.config.has_frozen_stem
+    images = normalize(photograph_crops(4, 64), *(trained.pretrained_cfg[key] for key in ("mean", "std")))
+    assert torch.equal(trained(images), frozen(images))
+    optimizer = torch.optim.AdamW(trained.train().parameters(), lr=1e-3)
+    torch.nn.functional.cross_entropy(trained(images), torch.arange(4)).backward()
+    assert all(p.grad is not None for p in trained.parameters())
+    optimizer.step()
+    trained.eval()
+    assert not torch.equal(trained(images), frozen(images))
+    assert all(gap.bitwise_equal for gap in rotation_gap(trained, images))
+
+
+def test_a_score_of_upright_images_requires_a_frozen_stem():
+    with pytest.raises(ValueError, match="requires a network with a frozen pretrained stem"):
+        create_model("spectral_vmamba_lite", freeze_stem=False, frame="upright")
+
+
 @pytest.mark.parametrize("size", [128, 224])
 def test_quarter_turns_give_the_same_bits(model, size):
     images = normalize(photograph_crops(8, size), *(model.pretrained_cfg[key] for key in ("mean", "std")))

@@ -77,6 +77,18 @@ def test_a_resumed_run_has_the_same_bits(pairs, tmp_path):
     assert_resumes_with_the_same_bits(config, tmp_path / "whole", tmp_path / "half")
 
 
+def test_a_trained_stem_is_stored_with_the_run(pairs, tmp_path):
+    """The header has no digest of it: its weights change in training, and they resume with the same bits."""
+    options = {"freeze_stem": False, "turns": 1, "stem_weights": "none"}
+    config = segment_config(pairs, tmp_path, model="spectral_vmamba_lite", model_options=options, epochs=2, ema=0.5)
+    assert_resumes_with_the_same_bits(config, tmp_path / "whole", tmp_path / "half")
+    assert load_checkpoint(tmp_path / "whole" / "last.safetensors").header.stem_sha256 is None
+    stems = [load_segmenter(tmp_path / "whole", weights).model.tokenizer.rfn.stem for weights in ("raw", "ema")]
+    first, second = (next(stem.parameters()) for stem in stems)
+    assert first.requires_grad
+    assert not torch.equal(first, second)
+
+
 def test_another_decoder_cannot_resume(pairs, tmp_path):
     config = segment_config(pairs, tmp_path / "run", epochs=1)
     train(config)

@@ -135,7 +135,9 @@ def test_a_resumed_run_uses_its_own_stem(pack, tmp_path):
 
 def test_a_model_without_a_frozen_stem_cannot_use_the_cache(pack, tmp_path):
     config = lite_config(pack, tmp_path / "a", cache=True, model="spectral_vmamba_nano", model_options={})
-    with pytest.raises(ValueError, match="use spectral_vmamba_lite, or omit --cache"):
+    with pytest.raises(
+        ValueError, match="use spectral_vmamba_lite, whose stem is frozen by default, or pass --no-cache"
+    ):
         train(config)
 
 

@@ -159,7 +159,7 @@ def frozen_tokenizer(model: nn.Module) -> SpectralTokenizer:
         return model.tokenizer
     raise ValueError(
         f"caching features requires a frozen stem, which this {type(model).__name__} does not have; "
-        "use spectral_vmamba_lite, or omit --cache"
+        "use spectral_vmamba_lite, whose stem is frozen by default, or pass --no-cache"
     )
 
 

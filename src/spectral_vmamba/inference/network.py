@@ -9,7 +9,7 @@ from spectral_vmamba.data.transforms import Preprocessing
 from spectral_vmamba.inference.build_budget import BuildBudget
 from spectral_vmamba.inference.checkpoint import Checkpoint, CheckpointError, WeightChoice, load_weights
 from spectral_vmamba.inference.model_options import check_depth, without_initial_weights
-from spectral_vmamba.layers import FrozenStem
+from spectral_vmamba.layers import PretrainedStem
 from spectral_vmamba.models import create_model
 from spectral_vmamba.utils.tensor_file import digest_tensors
 from spectral_vmamba.utils.wording import plural
@@ -75,8 +75,8 @@ def check_stem(model: nn.Module, checkpoint: Checkpoint) -> None:
 
 def stem_digest(model: nn.Module) -> str | None:
     """SHA-256 over the tensors of the frozen stem of a model; None without one."""
-    stem = next((module for module in model.modules() if isinstance(module, FrozenStem)), None)
-    return None if stem is None else digest_tensors(stem.state_dict())
+    stem = next((module for module in model.modules() if isinstance(module, PretrainedStem)), None)
+    return digest_tensors(stem.state_dict()) if stem is not None and stem.frozen else None
 
 
 def default_preprocessing(model: Any, size: int | None = None, crop: float | None = None) -> Preprocessing:

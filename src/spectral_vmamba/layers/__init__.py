@@ -7,7 +7,7 @@ from spectral_vmamba.layers.mixer import S6Mixer
 from spectral_vmamba.layers.radius import RadiusEmbedding
 from spectral_vmamba.layers.rfn import RotationalFeatureNormalizer
 from spectral_vmamba.layers.s6 import S6
-from spectral_vmamba.layers.stems import ConvStem, FrozenStem, pad_to_patches
+from spectral_vmamba.layers.stems import ConvStem, PretrainedStem, pad_to_patches
 
 __all__ = [
     "S6",
@@ -16,8 +16,8 @@ __all__ = [
     "ConvStem",
     "DepthwiseConv",
     "Downsample",
-    "FrozenStem",
     "IsotropicConv",
+    "PretrainedStem",
     "RadiusEmbedding",
     "RotationalFeatureNormalizer",
     "S6Mixer",

@@ -67,14 +67,14 @@ _PIXELS_PER_CHUNK = 16 * 128 * 128
 
 
 def images_per_chunk(height: int, width: int) -> int:
-    """How many images a frozen stem processes together on a CPU."""
+    """How many images a pretrained stem processes together on a CPU."""
     return max(_PIXELS_PER_CHUNK // (height * width), 1)
 
 
-class FrozenStem(nn.Module):
-    """A pretrained network without trainable parameters; its BatchNorm keeps its statistics under `.train()`.
+class PretrainedStem(nn.Module):
+    """A pretrained network; its BatchNorm keeps its statistics under `.train()`, so that no image depends on others.
 
-    Gradients still flow to images that require them. `requires_grad_(True)` on the whole model unfreezes it.
+    With `frozen`, it has no trainable parameters; gradients still flow to images that require them.
 
     `missing_weights` tells that the weights were not found, and how to get them. All of them are then NaN until a
     checkpoint is loaded, and `require_weights`, also called by `forward`, raises a FileNotFoundError with that message.
@@ -87,10 +87,12 @@ class FrozenStem(nn.Module):
         in_chans: int = 3,
         missing_weights: str | None = None,
         finer_channels: tuple[int, ...] = (),
+        frozen: bool = True,
     ):
         """`finer_channels`: of the maps that `body.maps` returns before the last one."""
         super().__init__()
-        self.body = body.requires_grad_(False)
+        self.body = body.requires_grad_(not frozen)
+        self.frozen = frozen
         self.channels = channels
         self.finer_channels = finer_channels
         self.missing_weights = missing_weights
@@ -110,7 +112,7 @@ class FrozenStem(nn.Module):
             raise FileNotFoundError(self.missing_weights)
         self.missing_weights = None
 
-    def train(self, mode: bool = True) -> "FrozenStem":
+    def train(self, mode: bool = True) -> "PretrainedStem":
         return super().train(False)
 
     def forward(self, images: Float[Tensor, "b c H W"]) -> Float[Tensor, "b c2 h w"]:
@@ -133,7 +135,7 @@ class FrozenStem(nn.Module):
         return [torch.cat(maps) for maps in zip(*chunks, strict=True)]
 
 
-def _forget_loaded_weights(stem: FrozenStem, _incompatible_keys: object) -> None:
+def _forget_loaded_weights(stem: PretrainedStem, _incompatible_keys: object) -> None:
     """Hook after `load_state_dict`: weights that are there are not missing any more."""
     with suppress(FileNotFoundError):
         stem.require_weights()

@@ -51,8 +51,13 @@ class NetworkConfig:
         return self.turns
 
     @property
+    def has_pretrained_stem(self) -> bool:
+        """Whether the first layers are a pretrained network of timm."""
+        return False
+
+    @property
     def has_frozen_stem(self) -> bool:
-        """Whether the first layers are pretrained and not trained further."""
+        """Whether these are not trained further."""
         return False
 
     @property
@@ -94,7 +99,7 @@ class HierarchyConfig(NetworkConfig):
     # stem, those coarser than the last stage are its map, max-pooled. Adds no parameters and does not change logits.
     # Defaults to True for `features_only=True`.
     pyramid: bool = field(default=False, kw_only=True)
-    finest_stride: int = field(default=4, kw_only=True)  # 4, or 2 with a frozen stem that has such a map
+    finest_stride: int = field(default=4, kw_only=True)  # 4, or 2 with a pretrained stem that has such a map
     # The largest stride of a stage: later stages keep the grid. None: every stage halves it.
     output_stride: int | None = field(default=None, kw_only=True)
 
@@ -102,8 +107,8 @@ class HierarchyConfig(NetworkConfig):
         super().__post_init__()
         if len(self.widths) != len(self.depths) or not self.widths:
             raise ValueError(f"expected one depth per width, got widths {self.widths} and depths {self.depths}")
-        if self.finest_stride not in ((2, 4) if self.has_frozen_stem else (4,)):
-            also = " or 2" if self.has_frozen_stem else " (2 requires a frozen stem)"
+        if self.finest_stride not in ((2, 4) if self.has_pretrained_stem else (4,)):
+            also = " or 2" if self.has_pretrained_stem else " (2 requires a pretrained stem)"
             raise ValueError(f"expected a finest_stride of 4{also}, got {self.finest_stride}")
         halved = [self.patch_size * 2**i for i in range(len(self.widths))]
         if self.output_stride is not None and self.output_stride < self.patch_size:

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import nn
 
-from spectral_vmamba.layers import FrozenStem
+from spectral_vmamba.layers import PretrainedStem
 from spectral_vmamba.models import local_vim, msvmamba, spectral_vmamba, vim, vmamba
 from spectral_vmamba.models._builder import Family
 from spectral_vmamba.models._timm import timm
@@ -82,7 +82,7 @@ def create_model(name: str, **kwargs: Any) -> Any:
     if pose:
         model = InvariantModel(model, **{"frame": "none", **pose})
     for module in model.modules():
-        if isinstance(module, FrozenStem):
+        if isinstance(module, PretrainedStem):
             module.require_weights()
     return model
 

@@ -26,10 +26,11 @@ class SpectralConfig(HierarchyConfig):
     widths: tuple[int, ...] = (256, 512, 1024, 2048)
     depths: tuple[int, ...] = (2, 2, 5, 2)
     # stem and RFN
-    stem: str = "timm:resnet18"  # "timm:NAME" (pretrained, frozen) or "conv" (trained from scratch)
+    stem: str = "timm:resnet18"  # "timm:NAME" (pretrained) or "conv" (trained from scratch)
     # "auto": from a package or hub cache, else random with a warning; "required": the same, else an error;
     # a path; None: random
     stem_weights: str | None = "auto"
+    freeze_stem: bool = True  # False: a pretrained stem is trained, with the statistics of its BatchNorm as they are
     stem_channels: int | None = None  # of the conv stem; defaults to the first width
     patch_size: int = 16
     domain: Domain = "square"
@@ -79,8 +80,12 @@ class SpectralConfig(HierarchyConfig):
         return {**super().features_only_options, "domain": "square"}
 
     @property
-    def has_frozen_stem(self) -> bool:
+    def has_pretrained_stem(self) -> bool:
         return self.stem != "conv"
+
+    @property
+    def has_frozen_stem(self) -> bool:
+        return self.has_pretrained_stem and self.freeze_stem
 
     @property
     def copies(self) -> int:

@@ -6,14 +6,14 @@ import torch
 from timm.data.constants import IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD
 from torch import Tensor, nn
 
-from spectral_vmamba.layers import ConvStem, FrozenStem
+from spectral_vmamba.layers import ConvStem, PretrainedStem
 from spectral_vmamba.models._timm import timm, without_warnings
 from spectral_vmamba.models.spectral_config import SpectralConfig
 from spectral_vmamba.models.stem_weights import MissingWeightsError, find_stem_weights
 
 
-def build_stem(config: SpectralConfig, in_chans: int) -> ConvStem | FrozenStem:
-    """Build the conv stem, or a frozen timm network cut at the stride `config.patch_size`."""
+def build_stem(config: SpectralConfig, in_chans: int) -> ConvStem | PretrainedStem:
+    """Build the conv stem, or a pretrained timm network cut at the stride `config.patch_size`."""
     if config.stem == "conv":
         return ConvStem(in_chans, config.stem_channels or config.widths[0], config.patch_size)
     kind, _, name = config.stem.partition(":")
@@ -27,7 +27,7 @@ def build_stem(config: SpectralConfig, in_chans: int) -> ConvStem | FrozenStem:
             missing = str(error)
     strides = (*config.finer_strides, config.patch_size)
     body, (*finer, channels) = _build_timm_stem(name, strides, in_chans, state)
-    return FrozenStem(_LastFeatureMap(body), channels, in_chans, missing, tuple(finer))
+    return PretrainedStem(_LastFeatureMap(body), channels, in_chans, missing, tuple(finer), config.freeze_stem)
 
 
 def _is_empty() -> bool:

@@ -5,7 +5,7 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from spectral_vmamba.layers import FrozenStem
+from spectral_vmamba.layers import PretrainedStem
 from spectral_vmamba.models._timm import timm
 from spectral_vmamba.models.stem_weights import find_stem_weights
 
@@ -30,16 +30,16 @@ class _WholeNetwork(nn.Module):
         return [*finer, last]
 
 
-def build_whole_network(name: str) -> FrozenStem:
+def build_whole_network(name: str) -> PretrainedStem:
     """The frozen network from images to its last feature map. Raises a MissingWeightsError without weights."""
     weights = find_stem_weights(name, "required") or {}
     network: Any = timm.create_model(name).eval()
     network.load_state_dict({key: weights[key] for key in network.state_dict()})
     whole = _WholeNetwork(network)
-    return FrozenStem(whole, network.num_features, finer_channels=(whole.finer_channels,))
+    return PretrainedStem(whole, network.num_features, finer_channels=(whole.finer_channels,))
 
 
-def classify_maps(network: FrozenStem, last: Float[Tensor, "b c h w"]) -> Float[Tensor, "b classes"]:
+def classify_maps(network: PretrainedStem, last: Float[Tensor, "b c h w"]) -> Float[Tensor, "b classes"]:
     """The logits of a whole network's own classifier, from its last map."""
     whole: Any = network.body
     return whole.network.forward_head(last)
