@@ -57,6 +57,11 @@ NETWORKS: dict[str, dict[str, Any]] = {
         "frame": "quarter",
         "model_options": {"freeze_stem": False},
     },
+    "spectral lite, stem trained, moment": {
+        "model": "spectral_vmamba_lite",
+        "frame": "moment",
+        "model_options": {"freeze_stem": False},
+    },
     "spectral lite, stem trained, without RFN, quarter": {
         "model": "spectral_vmamba_lite",
         "frame": "quarter",

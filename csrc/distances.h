@@ -1,7 +1,8 @@
-// Squared distances from some tokens to all tokens, each a plain sum over channels: exactly symmetric, exactly 0
-// between equal tokens, and independent of how tokens are numbered.
+// Squared distances between tokens, each a plain sum over channels: exactly symmetric, exactly 0 between equal tokens,
+// and independent of how tokens are numbered.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -20,9 +21,10 @@ class Tokens {
     int64_t count, channels, padded;
     std::vector<int32_t> owner;  // the distinct token of each token of the image
     std::vector<int32_t> sizes;  // how often each distinct token occurs, (count)
-    std::vector<double> rows;    // (count, channels)
-    std::vector<double> packed;  // (padded / group, channels, group)
-    std::vector<double> norms;   // squared distances from the mean token, (padded)
+    std::vector<double> rows;    // (count, channels), relative to the middle of the range of each channel
+    std::vector<double> packed;  // the same as (padded / group, channels, group)
+    std::vector<double> norms;   // squared lengths of the rows, (padded)
+    double largest_norm = 0;
 
     Tokens(const double* features, int64_t all, int64_t channels) : channels(channels) {
         find_distinct(features, all);
@@ -30,18 +32,21 @@ class Tokens {
         padded = (count + group - 1) / group * group;
         packed.resize(padded * channels);
         norms.resize(padded);
-        std::vector<double> mean(channels);
-        for (int64_t i = 0; i < count; ++i)
-            for (int64_t c = 0; c < channels; ++c) mean[c] += rows[i * channels + c] * sizes[i];
-        for (double& entry : mean) entry /= double(all);
-        for (int64_t i = 0; i < count; ++i) {
-            double norm = 0;
+        // The middle, not the mean: a sum would depend on how tokens are numbered.
+        std::vector<double> lowest(rows.begin(), rows.begin() + channels), highest = lowest;
+        for (int64_t i = 1; i < count; ++i)
             for (int64_t c = 0; c < channels; ++c) {
-                const double value = rows[i * channels + c], centered = value - mean[c];
-                packed[(i / group * channels + c) * group + i % group] = value;
-                norm += centered * centered;
+                lowest[c] = std::min(lowest[c], rows[i * channels + c]);
+                highest[c] = std::max(highest[c], rows[i * channels + c]);
             }
-            norms[i] = norm;
+        for (int64_t c = 0; c < channels; ++c) lowest[c] += (highest[c] - lowest[c]) / 2;
+        for (int64_t i = 0; i < count; ++i) {
+            for (int64_t c = 0; c < channels; ++c) {
+                const double value = rows[i * channels + c] -= lowest[c];
+                packed[(i / group * channels + c) * group + i % group] = value;
+                norms[i] += value * value;
+            }
+            largest_norm = std::max(largest_norm, norms[i]);
         }
     }
 
@@ -79,6 +84,13 @@ class Tokens {
         return size_t(mixed);
     }
 };
+
+SV_INLINE double squared_distance(const Tokens& tokens, int64_t a, int64_t b, double same) {
+    const double *first = tokens.rows.data() + a * tokens.channels, *second = tokens.rows.data() + b * tokens.channels;
+    double squared = 0;
+    for (int64_t c = 0; c < tokens.channels; ++c) squared += (first[c] - second[c]) * (first[c] - second[c]);
+    return squared <= same * (tokens.norms[a] + tokens.norms[b]) ? 0.0 : squared;
+}
 
 // out (number, padded): distances from tokens first, first + 1, …; entries past the last token are undefined.
 template <int64_t number>

@@ -9,6 +9,7 @@
 
 #include "distances.h"
 #include "guard.h"
+#include "neighbors.h"
 
 namespace sv {
 namespace {
@@ -16,11 +17,6 @@ namespace {
 constexpr int64_t largest_in_cache = 4096;
 constexpr int64_t smallest_shared = 1024;  // tokens of an image that threads share: below, they take longer to start
 constexpr double infinite = std::numeric_limits<double>::infinity();
-
-struct Edge {
-    int32_t from, to;
-    double squared;
-};
 
 struct Graph {
     std::vector<int32_t> owner, sizes;
@@ -37,36 +33,17 @@ SV_CLONES void one_row(const Tokens& tokens, int64_t token, double same, double*
     squared_distances<1>(tokens, token, same, out);
 }
 
-// Stores all distances of a small image, from the first pass over `rows`. For larger images, computes them on request.
+// The distances from each token to all others: stored if they fit, because a single row takes several times as long as
+// its share of a strip; otherwise computed on request.
 class Distances {
   public:
-    static constexpr int64_t strip = 4;
     const Tokens& tokens;
 
     Distances(const Tokens& tokens, double same)
         : tokens(tokens), same(same), stores_all(tokens.count * tokens.padded <= largest_stored),
-          memory((stores_all ? tokens.count : strip) * tokens.padded) {}
-
-    // Rows first, first + 1, …: `strip` of them, or the remaining ones. They are in `buffer` if they are not stored, so
-    // that threads with buffers of their own can ask for different rows.
-    double* rows(int64_t first, std::vector<double>& buffer) {
-        if (!stores_all) buffer.resize(strip * tokens.padded);
-        double* out = stores_all ? memory.data() + first * tokens.padded : buffer.data();
-        const int64_t number = std::min(strip, tokens.count - first);
-        if (number == strip)
-            four_rows(tokens, first, same, out);
-        else
-            for (int64_t i = 0; i < number; ++i) one_row(tokens, first + i, same, out + i * tokens.padded);
-        return out;
-    }
-
-    // Rows in any order follow: stores them if they fit, because a single row takes several times as long as its share
-    // of a strip.
-    void prepare_for_any_order() {
-        if (stores_all || tokens.count * tokens.padded > largest_stored_on_request) return;
-        stores_all = true;
-        memory.resize(tokens.count * tokens.padded);
-        for (int64_t first = 0; first < tokens.count; first += strip) rows(first, memory);
+          memory((stores_all ? tokens.count : strip) * tokens.padded) {
+        for (int64_t first = 0; stores_all && first < tokens.count; first += strip)
+            compute_strip(first, memory.data() + first * tokens.padded);
     }
 
     const double* row_in_any_order(int64_t token) {
@@ -78,12 +55,20 @@ class Distances {
     // Tokens 0, 1, 2, … one after the other.
     const double* next_row(int64_t token) {
         if (stores_all) return stored(token);
-        if (token % strip == 0) rows(token, memory);
+        if (token % strip == 0) compute_strip(token, memory.data());
         return memory.data() + token % strip * tokens.padded;
     }
 
   private:
-    static constexpr int64_t largest_stored = 1 << 18, largest_stored_on_request = 1 << 24;  // 2 MB, 128 MB
+    static constexpr int64_t strip = 4, largest_stored = 1 << 24;  // 128 MB
+
+    void compute_strip(int64_t first, double* out) {
+        const int64_t number = std::min(strip, tokens.count - first);
+        if (number == strip)
+            four_rows(tokens, first, same, out);
+        else
+            for (int64_t i = 0; i < number; ++i) one_row(tokens, first + i, same, out + i * tokens.padded);
+    }
 
     const double* stored(int64_t token) const { return memory.data() + token * tokens.padded; }
 
@@ -91,80 +76,6 @@ class Distances {
     bool stores_all;
     std::vector<double> memory;
 };
-
-SV_CLONES double sum_of_roots(const double* squared, const int32_t* sizes, int64_t count) {
-    double sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < count; ++i) sum += std::sqrt(squared[i]) * sizes[i];
-    return sum;
-}
-
-// The k-th smallest of `zeros` zeros and the entries of the row, entry i counted sizes[i] times. `nearest` is a buffer.
-double kth_smallest(const double* row, const std::vector<int32_t>& sizes, int64_t k, int64_t zeros,
-                    std::vector<double>& nearest) {
-    if (zeros >= k) return 0;
-    k -= zeros;
-    nearest.assign(k, infinite);
-    double *best = nearest.data(), last = infinite;
-    for (size_t i = 0; i < sizes.size(); ++i) {
-        if (!(row[i] < last)) continue;
-        for (int32_t copy = 0; copy < sizes[i] && row[i] < last; ++copy) {
-            double value = row[i];  // insertion without branches, which would be mispredicted
-            for (int64_t place = 0; place < k; ++place) {
-                const double smaller = value < best[place] ? value : best[place];
-                value = value < best[place] ? best[place] : value;
-                best[place] = smaller;
-            }
-            last = best[k - 1];
-        }
-    }
-    return last;
-}
-
-struct Neighborhood {
-    std::vector<Edge> edges;  // from each token to its nearest neighbors, including ties
-    double mean;              // the mean distance over all pairs
-};
-
-// Whether distances are tied depends on σ, which is known only after all pairs. The first pass collects all possible
-// neighbors, using a bound on σ; the tokens that are too far away are removed afterward. Each thread has a range of the
-// tokens; what it finds does not depend on the ranges.
-Neighborhood nearest_neighbors(Distances& distances, const sv_graph_options& o, int threads) {
-    const Tokens& tokens = distances.tokens;
-    const int64_t count = tokens.count, strips = (count + Distances::strip - 1) / Distances::strip;
-    const double bound = o.tie * 4 * *std::max_element(tokens.norms.begin(), tokens.norms.end());
-    std::vector<double> sums(count), last(count);
-    std::vector<std::vector<Edge>> found(threads);
-    Failures failures;
-#pragma omp parallel for num_threads(threads) schedule(static, 1)
-    for (int part = 0; part < threads; ++part)
-        failures.catch_in([&] {
-            std::vector<double> nearest, buffer;
-            std::vector<Edge>& edges = found[part];
-            const int64_t begin = strips * part / threads * Distances::strip;
-            const int64_t end = std::min(strips * (part + 1) / threads * Distances::strip, count);
-            edges.reserve((end - begin) * (o.neighbors + 1));
-            for (int64_t first = begin; first < end; first += Distances::strip) {
-                double* row = distances.rows(first, buffer);
-                for (int64_t token = first; token < std::min(first + Distances::strip, end); ++token) {
-                    sums[token] = sum_of_roots(row, tokens.sizes.data(), count) * tokens.sizes[token];
-                    row[token] = infinite;
-                    last[token] = kth_smallest(row, tokens.sizes, o.neighbors, tokens.sizes[token] - 1, nearest);
-                    for (int64_t j = 0; j < count; ++j)
-                        if (row[j] <= last[token] + bound) edges.push_back({int32_t(token), int32_t(j), row[j]});
-                    row += tokens.padded;
-                }
-            }
-        });
-    failures.rethrow();
-    const double sum = std::accumulate(sums.begin(), sums.end(), 0.0);
-    Neighborhood result{std::move(found[0]), sum / double(o.tokens * (o.tokens - 1))};
-    for (int part = 1; part < threads; ++part)
-        result.edges.insert(result.edges.end(), found[part].begin(), found[part].end());
-    const double slack = o.tie * result.mean * result.mean;
-    std::erase_if(result.edges, [&](const Edge& edge) { return edge.squared > last[edge.from] + slack; });
-    return result;
-}
 
 bool is_connected(const std::vector<Edge>& edges, int64_t count) {
     std::vector<int32_t> parent(count);
@@ -190,7 +101,6 @@ std::vector<Edge> spanning_tree(Distances& distances) {
     std::vector<int32_t> parent(count, 0);
     std::vector<char> in_tree(count, 0);
     std::vector<Edge> tree;
-    distances.prepare_for_any_order();
     for (int64_t token = 0; int64_t(tree.size()) < count - 1;) {
         in_tree[token] = 1;
         const double* row = distances.row_in_any_order(token);
@@ -329,10 +239,11 @@ Graph in_breadth_first_order(const Graph& graph) {
 
 Graph neighbor_graph(const double* features, const sv_graph_options& o, int threads) {
     const Tokens tokens(features, o.tokens, o.channels);
-    Distances distances(tokens, o.same);
-    Neighborhood nearest = nearest_neighbors(distances, o, threads);
-    if (!is_connected(nearest.edges, tokens.count))
+    Neighborhood nearest = nearest_neighbors(tokens, o, threads);
+    if (!is_connected(nearest.edges, tokens.count)) {
+        Distances distances(tokens, o.same);
         nearest.edges = with_spanning_edges(nearest.edges, distances, o.tie * nearest.mean * nearest.mean);
+    }
     Graph graph = symmetric_graph(tokens, nearest.edges, nearest.mean, o.weakest);
     return tokens.count > largest_in_cache ? in_breadth_first_order(graph) : graph;
 }
