@@ -10,6 +10,7 @@
 #include "distances.h"
 #include "guard.h"
 #include "neighbors.h"
+#include "scratch.h"
 
 namespace sv {
 namespace {
@@ -39,24 +40,27 @@ class Distances {
   public:
     const Tokens& tokens;
 
-    Distances(const Tokens& tokens, double same)
+    Distances(const Tokens& tokens, double same, int threads)
         : tokens(tokens), same(same), stores_all(tokens.count * tokens.padded <= largest_stored),
-          memory((stores_all ? tokens.count : strip) * tokens.padded) {
-        for (int64_t first = 0; stores_all && first < tokens.count; first += strip)
-            compute_strip(first, memory.data() + first * tokens.padded);
+          memory(allocate_scratch<double>((stores_all ? tokens.count : strip) * tokens.padded)) {
+        expect_large(memory.get(), (stores_all ? tokens.count : strip) * tokens.padded * int64_t(sizeof(double)));
+        const int64_t strips = stores_all ? (tokens.count + strip - 1) / strip : 0;
+#pragma omp parallel for num_threads(threads)
+        for (int64_t each = 0; each < strips; ++each)
+            compute_strip(each * strip, memory.get() + each * strip * tokens.padded);
     }
 
     const double* row_in_any_order(int64_t token) {
         if (stores_all) return stored(token);
-        one_row(tokens, token, same, memory.data());
-        return memory.data();
+        one_row(tokens, token, same, memory.get());
+        return memory.get();
     }
 
     // Tokens 0, 1, 2, … one after the other.
     const double* next_row(int64_t token) {
         if (stores_all) return stored(token);
-        if (token % strip == 0) compute_strip(token, memory.data());
-        return memory.data() + token % strip * tokens.padded;
+        if (token % strip == 0) compute_strip(token, memory.get());
+        return memory.get() + token % strip * tokens.padded;
     }
 
   private:
@@ -70,11 +74,11 @@ class Distances {
             for (int64_t i = 0; i < number; ++i) one_row(tokens, first + i, same, out + i * tokens.padded);
     }
 
-    const double* stored(int64_t token) const { return memory.data() + token * tokens.padded; }
+    const double* stored(int64_t token) const { return memory.get() + token * tokens.padded; }
 
     double same;
     bool stores_all;
-    std::vector<double> memory;
+    Scratch<double> memory;
 };
 
 bool is_connected(const std::vector<Edge>& edges, int64_t count) {
@@ -94,78 +98,62 @@ bool is_connected(const std::vector<Edge>& edges, int64_t count) {
     return components == 1;
 }
 
-// The minimum spanning tree over all pairs (Prim): an edge from the parent of each token, in the order of insertion.
-std::vector<Edge> spanning_tree(Distances& distances) {
-    const int64_t count = distances.tokens.count;
-    std::vector<double> nearest(count, infinite);
-    std::vector<int32_t> parent(count, 0);
-    std::vector<char> in_tree(count, 0);
-    std::vector<Edge> tree;
-    for (int64_t token = 0; int64_t(tree.size()) < count - 1;) {
-        in_tree[token] = 1;
-        const double* row = distances.row_in_any_order(token);
-        int64_t next = -1;
-        for (int64_t j = 0; j < count; ++j) {
-            if (in_tree[j]) continue;
-            if (row[j] < nearest[j]) nearest[j] = row[j], parent[j] = int32_t(token);
-            if (next < 0 || nearest[j] < nearest[next]) next = j;
-        }
-        tree.push_back({parent[next], int32_t(next), nearest[next]});
-        token = next;
+// The tokens in the order in which a minimum spanning tree grows (Prim), and the squared length of the edge by which
+// each of them joins the tree. The longest edge on the tree path between two tokens is the longest one by which the
+// later token, or any token between the two, joins.
+struct SpanningOrder {
+    std::vector<int32_t> tokens;
+    std::vector<double> joins;
+};
+
+// nearest ← min(nearest, row), and the smallest of it, without tokens in the tree, whose entry is −∞.
+SV_CLONES double update_nearest(const double* row, double* nearest, int64_t count) {
+    double smallest = infinite;
+#pragma omp simd reduction(min : smallest)
+    for (int64_t j = 0; j < count; ++j) {
+        nearest[j] = row[j] < nearest[j] ? row[j] : nearest[j];
+        const double outside = nearest[j] < 0 ? infinite : nearest[j];
+        smallest = outside < smallest ? outside : smallest;
     }
-    return tree;
+    return smallest;
 }
 
-// For a token, the longest edge on the tree path to every other token.
-class TreePaths {
-  public:
-    TreePaths(const std::vector<Edge>& tree, int64_t count) : starts(count + 1), ends(2 * tree.size()), longest(count) {
-        for (const Edge& edge : tree) ++starts[edge.from], ++starts[edge.to];
-        std::partial_sum(starts.begin(), starts.end(), starts.begin());
-        for (const Edge& edge : tree) {
-            ends[--starts[edge.from]] = {edge.to, edge.squared};
-            ends[--starts[edge.to]] = {edge.from, edge.squared};
-        }
+SpanningOrder spanning_order(Distances& distances) {
+    const int64_t count = distances.tokens.count;
+    std::vector<double> nearest(count, infinite);
+    SpanningOrder order{{0}, {0}};
+    while (int64_t(order.tokens.size()) < count) {
+        nearest[order.tokens.back()] = -infinite;
+        const double* row = distances.row_in_any_order(order.tokens.back());
+        const double smallest = update_nearest(row, nearest.data(), count);
+        order.tokens.push_back(int32_t(std::find(nearest.begin(), nearest.end(), smallest) - nearest.begin()));
+        order.joins.push_back(smallest);
     }
-
-    const std::vector<double>& longest_edges(int32_t source) {
-        std::fill(longest.begin(), longest.end(), -1.0);
-        longest[source] = 0;
-        waiting.assign(1, source);
-        while (!waiting.empty()) {
-            const int32_t token = waiting.back();
-            waiting.pop_back();
-            for (int64_t e = starts[token]; e < starts[token + 1]; ++e) {
-                const auto [next, squared] = ends[e];
-                if (longest[next] >= 0) continue;
-                longest[next] = std::max(longest[token], squared);
-                waiting.push_back(next);
-            }
-        }
-        return longest;
-    }
-
-  private:
-    std::vector<int64_t> starts;
-    std::vector<std::pair<int32_t, double>> ends;
-    std::vector<double> longest;
-    std::vector<int32_t> waiting;
-};
+    return order;
+}
 
 // Adds every edge that belongs to some minimum spanning tree: those no longer than the longest edge on the tree path
 // between their ends. Edges are sorted by their first end, then by their second, in the input and in the result.
 std::vector<Edge> with_spanning_edges(const std::vector<Edge>& edges, Distances& distances, double slack) {
     const int64_t count = distances.tokens.count;
-    TreePaths paths(spanning_tree(distances), count);
+    const SpanningOrder order = spanning_order(distances);
+    std::vector<int64_t> place(count);
+    for (int64_t i = 0; i < count; ++i) place[order.tokens[i]] = i;
     std::vector<Edge> spanning, all;
     for (int64_t source = 0; source < count; ++source) {
-        const std::vector<double>& longest = paths.longest_edges(int32_t(source));
         const double* row = distances.next_row(source);
-        for (int64_t j = 0; j < count; ++j)
-            if (j != source && row[j] <= longest[j] + slack) spanning.push_back({int32_t(source), int32_t(j), row[j]});
+        double longest = 0;
+        for (int64_t i = place[source] + 1; i < count; ++i) {
+            const int32_t token = order.tokens[i];
+            longest = std::max(longest, order.joins[i]);
+            if (row[token] > longest + slack) continue;
+            spanning.push_back({int32_t(source), token, row[token]});
+            spanning.push_back({token, int32_t(source), row[token]});
+        }
     }
     auto ends = [](const Edge& edge) { return std::pair(edge.from, edge.to); };
     auto before = [&](const Edge& a, const Edge& b) { return ends(a) < ends(b); };
+    std::sort(spanning.begin(), spanning.end(), before);
     std::set_union(edges.begin(), edges.end(), spanning.begin(), spanning.end(), std::back_inserter(all), before);
     return all;
 }
@@ -241,7 +229,7 @@ Graph neighbor_graph(const double* features, const sv_graph_options& o, int thre
     const Tokens tokens(features, o.tokens, o.channels);
     Neighborhood nearest = nearest_neighbors(tokens, o, threads);
     if (!is_connected(nearest.edges, tokens.count)) {
-        Distances distances(tokens, o.same);
+        Distances distances(tokens, o.same, threads);
         nearest.edges = with_spanning_edges(nearest.edges, distances, o.tie * nearest.mean * nearest.mean);
     }
     Graph graph = symmetric_graph(tokens, nearest.edges, nearest.mean, o.weakest);
