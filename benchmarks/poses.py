@@ -26,11 +26,11 @@ import torch
 from rich.console import Console
 
 from benchmarks.results_files import read_results, write_results
-from benchmarks.subsets import write_subset
 from benchmarks.transfer import PLAIN
 from spectral_vmamba.data.dataset import ImageDataset
 from spectral_vmamba.data.file_changes import RotatedFile, change_files
 from spectral_vmamba.data.loader import eval_batches
+from spectral_vmamba.data.subsets import write_subset
 from spectral_vmamba.inference import Predictor, evaluate, load
 from spectral_vmamba.inference.evaluate import evaluation_images
 from spectral_vmamba.metrics.rotation import Sweep

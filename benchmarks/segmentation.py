@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
+from benchmarks.mask_subsets import write_pairs
 from benchmarks.results_files import read_results, write_results
-from benchmarks.subsets import write_pairs
 from spectral_vmamba.data.unreadable import ReadError
 from spectral_vmamba.ops.turns import turn
 from spectral_vmamba.segmentation import (

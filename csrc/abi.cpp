@@ -11,7 +11,7 @@
 #include "signs.h"
 
 // Raise this together with ABI in ops/native/library.py whenever a signature or a struct changes.
-constexpr int SV_ABI = 4;
+constexpr int SV_ABI = 5;
 
 namespace sv {
 namespace {

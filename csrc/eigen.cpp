@@ -34,6 +34,7 @@ struct Sparse {
 
 struct Result {
     double *values, *vectors, *residuals;
+    int32_t* products;  // of the matrix with a block
 };
 
 // out ← α (shift · X − S X) − β · out
@@ -67,7 +68,7 @@ class Solver {
         for (int32_t round = 1; products < max_products; ++round) {
             if (!orthonormalize()) return -round;
             rotate_to_ritz_vectors();
-            ++products;
+            *result.products = int32_t(++products);
             const double worst = worst_excess(o);
             if (std::isnan(worst)) return -round;
             // At the level of rounding, more rounds do not help.
@@ -273,7 +274,7 @@ int32_t solve_image(const Nodes& nodes, const Width& width, const sv_eigen_optio
     expand_to_tokens(nodes, S.trivial.data(), trivial);
     if (nodes.count <= width.columns + 1) return -1;
     std::vector<double> vectors(o.count * nodes.count);
-    const int32_t rounds = width.solve(S, o, {result.values, vectors.data(), result.residuals});
+    const int32_t rounds = width.solve(S, o, {result.values, vectors.data(), result.residuals, result.products});
     if (rounds < 0) return rounds;
     for (int64_t j = 0; j < o.count; ++j)
         expand_to_tokens(nodes, vectors.data() + j * nodes.count, result.vectors + j * nodes.tokens);
@@ -291,7 +292,7 @@ int smallest_eigenpairs(const sv_eigen_options& o, const sv_graph_arrays& graphs
     for (int64_t image = 0; image < o.images; ++image)
         failures.catch_in([&] {
             const Result of_image{result.values + image * o.count, result.vectors + image * o.count * o.tokens,
-                                  result.residuals + image * o.count};
+                                  result.residuals + image * o.count, result.products + image};
             const Nodes nodes = nodes_of(graphs, image, o.tokens);
             rounds[image] = solve_image(nodes, *width, o, of_image, trivial + image * o.tokens);
         });
@@ -305,7 +306,9 @@ int smallest_eigenpairs(const sv_eigen_options& o, const sv_graph_arrays& graphs
 int64_t sv_most_eigenvectors() { return std::end(sv::widths)[-1].wanted; }
 
 int sv_smallest_eigenpairs(const sv_eigen_options* options, const sv_graph_arrays* graphs, double* values,
-                           double* vectors, double* residuals, double* trivial, int32_t* rounds) {
+                           double* vectors, double* residuals, double* trivial, int32_t* rounds, int32_t* products) {
     return sv::guarded(
-        [&] { return sv::smallest_eigenpairs(*options, *graphs, {values, vectors, residuals}, trivial, rounds); });
+        [&] {
+            return sv::smallest_eigenpairs(*options, *graphs, {values, vectors, residuals, products}, trivial, rounds);
+        });
 }

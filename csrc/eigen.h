@@ -18,6 +18,7 @@ SV_EXPORT int64_t sv_most_eigenvectors();
 
 // Graphs in the layout of sv_graphs_copy; every token has an edge. values and residuals (images, count), vectors
 // (images, count, tokens), trivial (images, tokens), rounds (images): the number of rounds, negative if the solver
-// failed.
+// failed, products (images): how often it multiplied the matrix with a block.
 SV_EXPORT int sv_smallest_eigenpairs(const sv_eigen_options* options, const sv_graph_arrays* graphs, double* values,
-                                     double* vectors, double* residuals, double* trivial, int32_t* rounds);
+                                     double* vectors, double* residuals, double* trivial, int32_t* rounds,
+                                     int32_t* products);

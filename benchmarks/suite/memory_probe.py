@@ -12,7 +12,6 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from benchmarks.suite.peak_memory import measure_growth
 from benchmarks.suite.scan import choose_backend
 from benchmarks.suite.scan_peers import available_peers
 from benchmarks.suite.workloads import seeded_model
@@ -21,6 +20,7 @@ from spectral_vmamba.layers import s6 as s6_module
 from spectral_vmamba.ops.grid import Grid
 from spectral_vmamba.ops.selective_scan import ScanInputs
 from spectral_vmamba.ops.traversal import random_traversal
+from spectral_vmamba.utils.peak_memory import measure_growth
 
 EIGENVECTORS = 4
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.mask_subsets import write_pairs
 from benchmarks.segmentation import changed_by_quarter_turns, evenly_spaced, main
-from benchmarks.subsets import write_pairs
 from spectral_vmamba.data.transforms import Preprocessing
 from spectral_vmamba.segmentation import Segmenter, create_segmenter
 from spectral_vmamba.segmentation.readers import read_masked_source

@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from benchmarks.suite.peak_memory import measure_growth
 from spectral_vmamba.data.photographs import photographs
 from spectral_vmamba.data.readers.digits import read_digits
 from spectral_vmamba.data.seeding import reseed
 from spectral_vmamba.data.transforms import Augmentation, Preprocessing
 from spectral_vmamba.data.turning import turn_to_canonical
 from spectral_vmamba.ops.frames import canonical_turn
+from spectral_vmamba.utils.peak_memory import measure_growth
 from tests.support.image_folders import gray_image
 
 INPUT = Preprocessing(32, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5))

@@ -10,13 +10,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from benchmarks.suite.peak_memory import measure_growth
 from spectral_vmamba.cli import main
 from spectral_vmamba.data.sources import DataSplit
 from spectral_vmamba.data.transforms import Preprocessing
 from spectral_vmamba.inference import load
 from spectral_vmamba.inference.checkpoint import FORMAT, KIND, CheckpointError, CheckpointHeader, save_checkpoint
 from spectral_vmamba.inference.network import build_classifier
+from spectral_vmamba.utils.peak_memory import measure_growth
 from spectral_vmamba.utils.settings import to_json_dict
 from spectral_vmamba.utils.tensor_file import write_tensors
 

@@ -10,9 +10,7 @@ from rich.console import Console
 
 from spectral_vmamba.cli.console import print_line
 from spectral_vmamba.cli.options import CommandParser
-from spectral_vmamba.data import photographs, resize
-from spectral_vmamba.metrics.traversal_gap import TraversalPair, measure_traversal
-from spectral_vmamba.models import SpectralConfig, SpectralTokenizer, stem_normalization
+from spectral_vmamba.metrics.traversal_gap import TraversalPair
 from spectral_vmamba.utils.progress import progress_bars
 
 if TYPE_CHECKING:
@@ -33,8 +31,6 @@ _MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "VMamba nano, frame moment": ("vmamba_nano", {"frame": "moment"}),
     "VMamba nano": ("vmamba_nano", {}),
 }
-_PHOTOGRAPHS = ("coffee", "immunohistochemistry", "retina", "rocket")
-_ANGLES = (90.0, 30.0)
 
 
 def parser() -> CommandParser:
@@ -105,15 +101,7 @@ def _train_and_measure(label: str, config: Namespace, folder: Path, console: Con
 
 
 def _measure_traversals(console: Console) -> dict[str, list[TraversalPair]]:
-    stem = "timm:tf_efficientnet_lite0"
-    tokenizer = SpectralTokenizer(SpectralConfig(stem=stem, frame="none"))
-    mean, std = stem_normalization(stem)
-    images = {name: resize(photographs()[name][None], 224)[0] for name in _PHOTOGRAPHS}
-    pairs: dict[str, list[TraversalPair]] = {}
+    from spectral_vmamba.studies.traversal_study import ANGLES, photograph_traversals
+
     with progress_bars(console) as progress:
-        for angle in _ANGLES:
-            pairs[f"traversal_{angle:g}"] = [
-                measure_traversal(tokenizer, image, angle, mean, std, name)
-                for name, image in progress(images.items(), f"traversals at {angle:g}°", len(images))
-            ]
-    return pairs
+        return {f"traversal_{angle:g}": photograph_traversals(angle, progress=progress) for angle in ANGLES}

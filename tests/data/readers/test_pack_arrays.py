@@ -11,9 +11,9 @@ from multiprocessing import get_context
 import numpy as np
 import pytest
 
-from benchmarks.suite.peak_memory import measure_growth
 from spectral_vmamba.data.readers.npz import read_npz
 from spectral_vmamba.data.readers.pack_arrays import open_pack
+from spectral_vmamba.utils.peak_memory import measure_growth
 from tests.support.image_folders import gray_image, png_bytes
 
 SAVE = {"stored": np.savez, "compressed": np.savez_compressed}

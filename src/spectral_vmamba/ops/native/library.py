@@ -11,7 +11,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 # Increase this together with SV_ABI in csrc/abi.cpp whenever a signature or a struct changes.
-ABI = 4
+ABI = 5
 ENVIRONMENT_VARIABLE = "SPECTRAL_VMAMBA_LIBRARY"
 _STEM = "libspectral_vmamba_native"
 _PACKAGE_FOLDER = Path(__file__).resolve().parents[2]
@@ -102,7 +102,7 @@ _FUNCTIONS = {
     "sv_graphs_copy": (None, [c_void_p, POINTER(GraphArrays)]),
     "sv_graphs_free": (None, [c_void_p]),
     "sv_most_eigenvectors": (c_int64, []),
-    "sv_smallest_eigenpairs": (c_int, [POINTER(EigenOptions), POINTER(GraphArrays), *[c_void_p] * 5]),
+    "sv_smallest_eigenpairs": (c_int, [POINTER(EigenOptions), POINTER(GraphArrays), *[c_void_p] * 6]),
     "sv_eigenvector_signs": (c_int, [POINTER(SignOptions), *[c_void_p] * 6]),
     "sv_find_directions": (c_int, [POINTER(PoseOptions), *[c_void_p] * 2, *[c_float] * 2, *[c_void_p] * 3]),
     "sv_rotate_disks": (c_int, [POINTER(PoseOptions), *[c_void_p] * 4, c_int64, c_void_p]),

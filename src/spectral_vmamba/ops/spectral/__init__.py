@@ -5,7 +5,12 @@ from spectral_vmamba.ops.spectral.eigenpairs import ConvergenceError, Eigenpairs
 from spectral_vmamba.ops.spectral.graph import affinity, normalized_laplacian
 from spectral_vmamba.ops.spectral.pipeline import spectral_ranks, spectral_traversal
 from spectral_vmamba.ops.spectral.solvers import SOLVERS, Solver, smallest_eigenpairs
-from spectral_vmamba.ops.spectral.spectral_native import SparseGraphs, neighbor_graphs, sparse_eigenpairs
+from spectral_vmamba.ops.spectral.spectral_native import (
+    SparseGraphs,
+    measure_solver_work,
+    neighbor_graphs,
+    sparse_eigenpairs,
+)
 
 __all__ = [
     "SOLVERS",
@@ -15,6 +20,7 @@ __all__ = [
     "SparseGraphs",
     "affinity",
     "canonical_vectors",
+    "measure_solver_work",
     "neighbor_graphs",
     "normalized_laplacian",
     "smallest_eigenpairs",

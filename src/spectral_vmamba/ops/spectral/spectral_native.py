@@ -101,19 +101,36 @@ def sparse_eigenpairs(
     The first `wanted` pairs (defaults to all but two) are as accurate as float64 allows; the others only show whether
     the last wanted eigenvalue is repeated. Images that did not converge have infinite residuals.
     """
+    pairs, trivial, _ = _solve(graphs, count, max(count - GUARD, 1) if wanted is None else wanted)
+    return pairs, trivial
+
+
+class SolverWork(NamedTuple):
+    """What the solver did for each graph: rounds (negative where it failed), and products of the Laplacian with a block
+    of vectors."""
+
+    rounds: Int[Tensor, "b"]
+    products: Int[Tensor, "b"]
+
+
+def measure_solver_work(graphs: SparseGraphs, count: int, wanted: int) -> SolverWork:
+    """Solve as `sparse_eigenpairs` does, and return what that took."""
+    return _solve(graphs, count, wanted)[2]
+
+
+def _solve(graphs: SparseGraphs, count: int, wanted: int) -> tuple[Eigenpairs, Tensor, SolverWork]:
     images, tokens = graphs.images, graphs.tokens
-    wanted = max(count - GUARD, 1) if wanted is None else wanted
     values, residuals = (torch.empty(images, count, dtype=torch.float64) for _ in range(2))
     vectors = torch.empty(images, count, tokens, dtype=torch.float64)
     trivial = torch.empty(images, tokens, dtype=torch.float64)
-    rounds = torch.empty(images, dtype=torch.int32)
+    work = SolverWork(*(torch.zeros(images, dtype=torch.int32) for _ in range(2)))
     options = EigenOptions(images, tokens, wanted, count, CLUSTER, torch.get_num_threads(), 0)
-    outputs = (pointer(tensor) for tensor in (values, vectors, residuals, trivial, rounds))
+    outputs = (pointer(tensor) for tensor in (values, vectors, residuals, trivial, *work))
     call("sv_smallest_eigenpairs", byref(options), byref(_graph_arrays(graphs)), *outputs)
-    failed = (rounds < 0) | ~(residuals[:, :wanted] <= LARGEST_RESIDUAL).all(-1)
+    failed = (work.rounds < 0) | ~(residuals[:, :wanted] <= LARGEST_RESIDUAL).all(-1)
     if bool(failed.any()):
         values[failed], vectors[failed], residuals[failed] = torch.nan, torch.nan, torch.inf
-    return Eigenpairs(values, vectors, residuals), trivial
+    return Eigenpairs(values, vectors, residuals), trivial, work
 
 
 def native_eigenvectors(

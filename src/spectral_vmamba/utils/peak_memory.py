@@ -3,7 +3,8 @@
 The peak is Linux's VmHWM, which starts anew in each program; `ru_maxrss` starts at the value of the parent process.
 """
 
-import resource
+import ctypes
+import gc
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,11 +13,21 @@ _STATUS = Path("/proc/self/status")
 
 
 def measure_growth(step: Callable[[], object]) -> int:
-    """Return the bytes by which resident memory grows, at its peak, while `step` runs."""
+    """Return the bytes by which resident memory grows, at its peak, while `step` runs. Not on Windows."""
     _reset_peak()
     before = _resident_bytes()
     step()
     return _peak_bytes() - before
+
+
+def release_free_memory() -> None:
+    """Give memory that this process has freed back to the system, where the C library can: it would hide growth."""
+    gc.collect()
+    if sys.platform == "win32":
+        return
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def _reset_peak() -> None:
@@ -34,6 +45,8 @@ def _resident_bytes() -> int:
 def _peak_bytes() -> int:
     if _STATUS.exists():
         return _read_status("VmHWM")
+    import resource  # there is none on Windows
+
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 

@@ -1,0 +1,103 @@
+"""Figures of the studies of trained networks: mean over seeds, with a band or bars of one standard deviation."""
+
+from collections.abc import Sequence
+from statistics import mean, stdev
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from spectral_vmamba.plots.rotation_plots import lower_limit
+from spectral_vmamba.studies.accuracy_studies import AccuracyRow
+from spectral_vmamba.studies.dynamics_study import DynamicsRow
+from spectral_vmamba.studies.rotation_study import RotationRow
+from spectral_vmamba.studies.training_jobs import by_network
+
+# Okabe and Ito's colors, which color-blind readers can tell apart, each with a line style of its own.
+_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
+_LINES = ("-", "--", "-.", ":")
+
+
+def plot_rotation_study(rows: Sequence[RotationRow]) -> Figure:
+    """Accuracy above and agreement below, with one column per frame."""
+    frames = list(dict.fromkeys(row.frame for row in rows))
+    figure = Figure(figsize=(4.2 * len(frames) + 0.6, 7), layout="constrained")
+    axes = figure.subplots(2, len(frames), squeeze=False, sharex=True, sharey="row")
+    groups = by_network(rows)
+    names = list(dict.fromkeys(network for network, _ in groups))
+    for (network, frame), seeds in groups.items():
+        column, style = frames.index(frame), _style(names.index(network))
+        angles = [*seeds[0].angles, 360]
+        for axis, values in zip(axes[:, column], ("accuracy", "agreement"), strict=True):
+            curves = 100 * np.array([[*getattr(row, values), getattr(row, values)[0]] for row in seeds])
+            _draw_band(axis, angles, curves, network, style)
+    for column, frame in enumerate(frames):
+        title = "without a frame, as the paper" if frame == "none" else f"frame {frame}"
+        axes[0, column].set_title(title, fontsize=11)
+        axes[1, column].set_xlabel("rotation [degrees]")
+        axes[1, column].set_xticks(range(0, 361, 90))
+    for row, label in enumerate(("accuracy [%]", "same prediction as upright [%]")):
+        axes[row, 0].set_ylabel(label)
+        bottom = lower_limit(min(min(each.accuracy if row == 0 else each.agreement) for each in rows))
+        axes[row, 0].set_ylim(bottom, 100 + 0.02 * (100 - bottom))
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, frameon=False, loc="outside lower center", ncols=2)
+    figure.suptitle(f"Networks trained on upright images, tested at every angle ({_describe_seeds(rows)})", fontsize=12)
+    return figure
+
+
+def plot_accuracy_study(rows: Sequence[AccuracyRow], title: str) -> Figure:
+    """A bar per network, with a dot per seed."""
+    groups = {network: seeds for (network, _), seeds in by_network(rows).items()}
+    figure = Figure(figsize=(7.5, 0.45 * len(groups) + 1.8), layout="constrained")
+    axis = figure.subplots()
+    places = np.arange(len(groups))[::-1]
+    means = [100 * mean(row.top1 for row in seeds) for seeds in groups.values()]
+    errors = [100 * stdev(row.top1 for row in seeds) if len(seeds) > 1 else 0.0 for seeds in groups.values()]
+    axis.barh(places, means, xerr=errors if any(errors) else None, color=_COLORS[5], height=0.65, capsize=3)
+    for place, seeds in zip(places, groups.values(), strict=True):
+        axis.plot([100 * row.top1 for row in seeds], [place] * len(seeds), "o", color=_COLORS[0], markersize=4)
+    for place, value in zip(places, means, strict=True):
+        axis.annotate(f"{value:.1f}", (value, place), (12, 0), textcoords="offset points", va="center", fontsize=9)
+    axis.set_yticks(places, list(groups))
+    lowest = min(100 * row.top1 for row in rows)
+    axis.set_xlim(max(0.0, lowest - max(5.0, 0.25 * (100 - lowest))), min(100, max(means) + 6))
+    axis.set_xlabel("top-1 accuracy on upright images [%]")
+    axis.grid(axis="x", alpha=0.3)
+    axis.set_axisbelow(True)
+    figure.suptitle(f"{title} ({_describe_seeds(rows)})", fontsize=12)
+    return figure
+
+
+def plot_dynamics(rows: Sequence[DynamicsRow]) -> Figure:
+    """The best validation accuracy so far against the epoch."""
+    figure = Figure(figsize=(7.5, 4.8), layout="constrained")
+    axis = figure.subplots()
+    for number, ((network, _), seeds) in enumerate(by_network(rows).items()):
+        curves = 100 * np.array([row.best for row in seeds])
+        _draw_band(axis, range(1, curves.shape[1] + 1), curves, network, _style(number))
+    axis.set_xlabel("epoch")
+    axis.set_ylabel("best validation accuracy so far [%]")
+    axis.grid(alpha=0.3)
+    axis.legend(frameon=False)
+    figure.suptitle(f"How fast networks learn, averaged weights ({_describe_seeds(rows)})", fontsize=12)
+    return figure
+
+
+def _style(number: int) -> dict[str, Any]:
+    return {"color": _COLORS[number % len(_COLORS)], "linestyle": _LINES[number % len(_LINES)], "linewidth": 2}
+
+
+def _draw_band(axis: Axes, x: Sequence[float], curves: np.ndarray, label: str, style: dict[str, Any]) -> None:
+    middle = curves.mean(0)
+    axis.plot(x, middle, label=label, **style)
+    if len(curves) > 1:
+        spread = curves.std(0, ddof=1)
+        axis.fill_between(x, middle - spread, middle + spread, color=style["color"], alpha=0.15, linewidth=0)
+    axis.grid(alpha=0.3)
+
+
+def _describe_seeds(rows: Sequence[Any]) -> str:
+    seeds = len({row.seed for row in rows})
+    return "one seed" if seeds == 1 else f"mean and standard deviation of {seeds} seeds"

@@ -1,0 +1,26 @@
+"""The paper's figures and tables: what is measured, at which scale, and the numbers. Requires the extra `train`."""
+
+from spectral_vmamba.studies.accuracy_studies import EIGENVECTORS, NEIGHBORS
+from spectral_vmamba.studies.cost_study import CostStudy
+from spectral_vmamba.studies.dynamics_study import DynamicsStudy
+from spectral_vmamba.studies.families import TABLE1
+from spectral_vmamba.studies.flop_study import FlopStudy
+from spectral_vmamba.studies.rotation_study import RotationStudy
+from spectral_vmamba.studies.study import StudyOptions, StudyResult, describe_plan, find_study, run_study
+from spectral_vmamba.studies.traversal_study import TraversalStudy
+
+STUDIES = {
+    study.name: study
+    for study in (
+        RotationStudy(),
+        EIGENVECTORS,
+        NEIGHBORS,
+        CostStudy(),
+        FlopStudy(),
+        TABLE1,
+        DynamicsStudy(),
+        TraversalStudy(),
+    )
+}
+
+__all__ = ["STUDIES", "StudyOptions", "StudyResult", "describe_plan", "find_study", "run_study"]

@@ -1,0 +1,93 @@
+"""Studies that compare one number, the accuracy: Figure 5 (eigenvectors), Table 2 (neighbors), Table 1 (families)."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from spectral_vmamba.studies.scales import RANDOM, SPECTRAL, VMAMBA, Scale
+from spectral_vmamba.studies.study import Job, StudyOptions
+from spectral_vmamba.studies.tables import markdown, percent
+from spectral_vmamba.studies.training_jobs import (
+    TrainedRow,
+    TrainedRun,
+    Variant,
+    by_network,
+    networks,
+    row_fields,
+    training_jobs,
+)
+from spectral_vmamba.utils.progress import Progress
+
+_QUARTERS = 90.0
+
+
+@dataclass(frozen=True)
+class AccuracyRow(TrainedRow):
+    """Shares, 0 to 1, on upright test images. `quarter_flips` counts changed predictions at 90, 180 and 270°."""
+
+    images: int
+    top1: float
+    top5: float
+    trainable_parameters: int
+    quarter_flips: int
+
+
+@dataclass(frozen=True)
+class AccuracyStudy:
+    """Networks whose accuracy on upright images is compared."""
+
+    name: str
+    title: str
+    source: str
+    variants: Callable[[Scale], list[Variant]]
+    row: type[AccuracyRow] = AccuracyRow
+
+    def plan(self, options: StudyOptions) -> list[Job[AccuracyRow]]:
+        def measure(run: TrainedRun, progress: Progress) -> AccuracyRow:
+            evaluation = run.evaluate(options, _QUARTERS, progress)
+            return AccuracyRow(
+                **row_fields(run),
+                images=evaluation.scores.images,
+                top1=evaluation.scores.top1,
+                top5=evaluation.scores.top5,
+                trainable_parameters=run.trainable_parameters,
+                quarter_flips=sum(point.flips for point in evaluation.sweeps[0].quarters),
+            )
+
+        return training_jobs(options, self.variants(options.settings_of_scale), measure, {"accuracy": _QUARTERS})
+
+    def summarize(self, rows: Sequence[AccuracyRow]) -> str:
+        cells = [
+            (
+                network,
+                f"{seeds[0].trainable_parameters:,}",
+                percent([row.top1 for row in seeds]),
+                percent([row.top5 for row in seeds]),
+                ", ".join(str(row.quarter_flips) for row in seeds),
+            )
+            for (network, _), seeds in by_network(rows).items()
+        ]
+        count = rows[0].images if rows else 0
+        return (
+            f"{markdown(('network', 'trainable parameters', 'top-1', 'top-5', 'quarter flips'), cells)}\n\n"
+            f"Percent of {count:,} upright test images; “quarter flips”: predictions that change at 90, 180 and 270°, "
+            "summed, for each seed."
+        )
+
+
+def eigenvector_variants(scale: Scale) -> list[Variant]:
+    spectral, random, vmamba = networks(scale, SPECTRAL, RANDOM, VMAMBA)
+    counts = [spectral.with_options(f"m = {m}", eigenvectors=m) for m in (1, 2, 3, 4)]
+    return [*counts, random.with_options("random orders", eigenvectors=4), vmamba]
+
+
+def neighbor_variants(scale: Scale) -> list[Variant]:
+    (spectral,) = networks(scale, SPECTRAL)
+    choices: list[tuple[str, Any]] = [(f"k = {k}", k) for k in (5, 10, 15, 20, 25)]
+    return [spectral.with_options(label, neighbors=k) for label, k in [*choices, ("all pairs", "none")]]
+
+
+EIGENVECTORS = AccuracyStudy(
+    "eigenvectors", "accuracy against the number of eigenvectors", "Fig. 5", eigenvector_variants
+)
+NEIGHBORS = AccuracyStudy("neighbors", "accuracy against the neighbors in the graph", "Table 2", neighbor_variants)

@@ -1,0 +1,75 @@
+"""Table 1 of the paper: every family at about a million parameters, from scratch, and what the stem adds."""
+
+from typing import Any
+
+from spectral_vmamba.models import find_family
+from spectral_vmamba.studies.accuracy_studies import AccuracyStudy
+from spectral_vmamba.studies.scales import Scale
+from spectral_vmamba.studies.training_jobs import Variant
+
+_SIDE = 32
+_LITE0 = "timm:tf_efficientnet_lite0"
+_NANO: dict[str, tuple[str, dict[str, Any]]] = {
+    "Spectral VMamba, conv stem, trained": ("spectral_vmamba_nano", {}),
+    "Spectral VMamba, Lite0 stem, random, frozen": ("spectral_vmamba_nano", {"stem": _LITE0, "stem_weights": "none"}),
+    "Spectral VMamba, Lite0 stem, random, trained": (
+        "spectral_vmamba_nano",
+        {"stem": _LITE0, "stem_weights": "none", "freeze_stem": False},
+    ),
+    "Spectral VMamba, Lite0 stem, ImageNet, frozen": (
+        "spectral_vmamba_nano",
+        {"stem": _LITE0, "stem_weights": "required"},
+    ),
+    "VMamba": ("vmamba_nano", {}),
+    "MSVMamba": ("msvmamba_pico", {}),
+    "Vim": ("vim_nano", {}),
+    "LocalVim": ("local_vim_nano", {}),
+    # timm's, made as small: the registered ones have 5 million parameters or more.
+    "DeiT": (
+        "deit_tiny_patch16_224",
+        {"img_size": _SIDE, "patch_size": 4, "embed_dim": 128, "depth": 5, "num_heads": 4},
+    ),
+    "Swin": (
+        "swin_tiny_patch4_window7_224",
+        {
+            "img_size": _SIDE,
+            "patch_size": 2,
+            "window_size": 4,
+            "embed_dim": 44,
+            "depths": [2, 2, 2],
+            "num_heads": [2, 4, 8],
+        },
+    ),
+}
+_PAPER = (
+    "deit_small_patch16_224",
+    "swin_tiny_patch4_window7_224",
+    "xcit_small_24_p16_224",
+    "vim_small",
+    "msvmamba_tiny",
+    "local_vim_small",
+    "vmamba_tiny",
+    "spectral_vmamba_tiny",
+    "spectral_vmamba_small",
+    "spectral_vmamba_base",
+)
+
+
+def family_variants(scale: Scale) -> list[Variant]:
+    if scale.name == "lite":
+        raise ValueError(
+            "table1 compares networks that are trained from scratch; choose the scale digits, nano or paper"
+        )
+    if scale.name == "paper":
+        return [_variant(name, name, {}) for name in _PAPER]
+    return [_variant(label, name, options) for label, (name, options) in _NANO.items()]
+
+
+def _variant(label: str, model: str, options: dict[str, Any]) -> Variant:
+    """As published: without a frame. timm's networks have no such option, and other sizes than they are built for."""
+    size = {"image_size": options["img_size"]} if "img_size" in options else {}
+    frame = {"frame": "none"} if find_family(model) else size
+    return Variant(label, {"model": model, "model_options": options, **frame})
+
+
+TABLE1 = AccuracyStudy("table1", "every family at the same size, from scratch", "Table 1", family_variants)

@@ -1,0 +1,204 @@
+"""A study: rows of numbers, each measured by a job of its own. Finished rows are stored, and never measured again."""
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+from spectral_vmamba._version import __version__
+from spectral_vmamba.metrics.environment import measure_environment
+from spectral_vmamba.studies.scales import SCALES, Scale
+from spectral_vmamba.training import Reporter, SilentReporter
+from spectral_vmamba.utils.atomic_files import only_writer, prepare_folder, write_text
+from spectral_vmamba.utils.settings import from_dict
+from spectral_vmamba.utils.wording import at_least, closest, duration
+
+Row = TypeVar("Row")
+RESULTS_FILE = "results.json"
+
+
+@dataclass(frozen=True)
+class StudyOptions:
+    """What a study is run on."""
+
+    scale: str = "digits"
+    """digits (the built-in digits, minutes on a CPU), nano (networks of a million parameters from scratch), lite (a
+    frozen pretrained stem) or paper (the paper's networks and recipe, for GPUs)"""
+    data: str | None = None
+    """training images, as in `train --data`; requires none with the scale digits"""
+    val_data: str | None = None
+    """test images, if the data does not contain them"""
+    train_images: int | None = None
+    """train on this many random images; defaults to all"""
+    test_images: int | None = None
+    """measure on this many random images; defaults to all"""
+    seeds: tuple[int, ...] = (0,)
+    """seeds of weights, data order and augmentation; one run each"""
+    epochs: int | None = None
+    """training epochs; defaults to those of the scale"""
+    image_size: int | None = None
+    """pixels per side; defaults to the model's"""
+    step: float = 15.0
+    """degrees between the angles of a test"""
+    cache_folder: str | None = None
+    """folder of the feature cache of the scale lite"""
+    workers: int | None = None
+    """data loading processes; defaults to one per core, at most 8"""
+    output: str = "reproduced"
+    """folder for results and training runs, which studies share"""
+
+    def __post_init__(self):
+        if self.scale not in SCALES:
+            raise ValueError(f"no scale {self.scale!r}; there are {', '.join(SCALES)}")
+        if not self.seeds or len(set(self.seeds)) < len(self.seeds):
+            raise ValueError(f"expected one or more different seeds, got {self.seeds}")
+        at_least(1, epochs=self.epochs, image_size=self.image_size, train_images=self.train_images)
+        at_least(1, test_images=self.test_images)
+        at_least(0, workers=self.workers)
+        if not 0 < self.step <= 360:
+            raise ValueError(f"expected a step of more than 0 and at most 360 degrees, got {self.step:g}")
+
+    @property
+    def settings_of_scale(self) -> Scale:
+        return SCALES[self.scale]
+
+
+@dataclass(frozen=True)
+class Job(Generic[Row]):
+    """Measures one row. `key` contains everything that determines the row; `estimate` is the seconds it will take."""
+
+    label: str
+    key: Mapping[str, Any]
+    run: Callable[[Reporter], Row]
+    estimate: Callable[[], float] | None = None
+
+    @property
+    def digest(self) -> str:
+        return digest(self.key)
+
+
+class Study(Protocol[Row]):
+    """A figure or a table of the paper."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def title(self) -> str: ...
+
+    @property
+    def source(self) -> str:
+        """Where the paper has it."""
+        ...
+
+    @property
+    def row(self) -> type[Row]: ...
+
+    def plan(self, options: StudyOptions) -> list[Job[Row]]: ...
+
+    def summarize(self, rows: Sequence[Row]) -> str:
+        """Return the numbers as Markdown."""
+        ...
+
+
+@dataclass(frozen=True)
+class StudyResult(Generic[Row]):
+    """Rows with what they were measured on. `seconds` is the time of all rows, also of those measured earlier."""
+
+    study: str
+    title: str
+    source: str
+    options: dict[str, Any]
+    date: str
+    seconds: float
+    environment: dict[str, Any]
+    rows: list[Row]
+
+
+def digest(key: Any) -> str:
+    """A short hash of JSON values."""
+    return sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def run_study(study: Study[Row], options: StudyOptions, reporter: Reporter | None = None) -> StudyResult[Row]:
+    """Measure all rows that the output folder does not have, and write results.json after each of them.
+
+    Ctrl-C stops; the same call continues, within a training run too. A row is measured again if any setting, the data
+    or the version of this package has changed.
+    """
+    reporter = reporter or SilentReporter()
+    folder = Path(options.output) / study.name
+    prepare_folder(folder, "output folder")
+    with only_writer(folder, "output folder"):
+        jobs, finished = study.plan(options), _finished_rows(folder / RESULTS_FILE)
+        missing = [job for job in jobs if job.digest not in finished]
+        for number, job in enumerate(missing, 1):
+            reporter.note(f"{study.name}, {number} of {len(missing)}: {job.label}")
+            start = time.monotonic()
+            row = asdict(job.run(reporter))  # pyright: ignore[reportArgumentType]
+            finished[job.digest] = {"label": job.label, "seconds": round(time.monotonic() - start, 1), "row": row}
+            _write(folder / RESULTS_FILE, study, options, finished)
+        chosen = [finished[job.digest] for job in jobs]
+        _write(folder / RESULTS_FILE, study, options, finished)
+    return _result(study, options, chosen)
+
+
+def describe_plan(study: Study[Any], options: StudyOptions) -> list[str]:
+    """One line for each row that would be measured, with the estimated time, which takes seconds to measure."""
+    finished = _finished_rows(Path(options.output) / study.name / RESULTS_FILE)
+    lines, total, known = [], 0.0, True
+    for job in study.plan(options):
+        if job.digest in finished:
+            lines.append(f"{job.label}: finished")
+        elif job.estimate is None:
+            lines.append(f"{job.label}: not estimated")
+            known = False
+        else:
+            seconds = job.estimate()
+            total += seconds
+            lines.append(f"{job.label}: about {duration(seconds)}")
+    return [*lines, f"{'in total' if known else 'those that are estimated, in total'}: about {duration(total)}"]
+
+
+def find_study(name: str, studies: Mapping[str, Study[Any]]) -> Study[Any]:
+    if name in studies:
+        return studies[name]
+    meant = closest(name, studies)
+    suggestion = f"; did you mean {meant}?" if meant else ""
+    raise ValueError(f"no study {name!r}; there are {', '.join(studies)}{suggestion}")
+
+
+def _finished_rows(path: Path) -> dict[str, dict[str, Any]]:
+    """Finished rows by the digest of their job."""
+    if not path.exists():
+        return {}
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8"))["finished"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"{path} is not the result of a study: {error!r}; move it, or choose another output"
+        ) from error
+
+
+def _write(path: Path, study: Study[Any], options: StudyOptions, finished: Mapping[str, dict[str, Any]]) -> None:
+    result = _result(study, options, [])
+    stored = {**asdict(replace(result, rows=[])), "finished": finished}
+    del stored["rows"], stored["seconds"]
+    write_text(path, json.dumps(stored, indent=1))
+
+
+def _result(study: Study[Row], options: StudyOptions, finished: Sequence[Mapping[str, Any]]) -> StudyResult[Row]:
+    return StudyResult(
+        study.name,
+        study.title,
+        study.source,
+        {**asdict(options), "version": __version__},
+        datetime.now(UTC).isoformat(timespec="seconds"),
+        sum(each["seconds"] for each in finished),
+        asdict(measure_environment()),
+        [from_dict(study.row, each["row"]) for each in finished],
+    )

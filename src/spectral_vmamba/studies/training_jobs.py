@@ -1,0 +1,209 @@
+"""Rows that need a trained network. Runs are shared by all studies of an output folder."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+
+from spectral_vmamba._version import __version__
+from spectral_vmamba.data.dataset import ImageDataset
+from spectral_vmamba.data.subsets import write_subset
+from spectral_vmamba.inference import Evaluation, Predictor, evaluate, load
+from spectral_vmamba.models import create_model
+from spectral_vmamba.studies.scales import Scale
+from spectral_vmamba.studies.study import Job, StudyOptions, digest
+from spectral_vmamba.training import FitResult, Reporter, TrainConfig, fit, recipe
+from spectral_vmamba.utils.progress import Progress
+from spectral_vmamba.utils.settings import to_json_dict
+
+Row = TypeVar("Row")
+# They do not change the weights.
+_WITHOUT_EFFECT = ("output", "workers", "tracker", "save_minutes", "cache_folder", "device")
+_PROBE_IMAGES = 32
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One network of a study: `settings` are keywords of `recipe`, as model, model_options, frame and turns."""
+
+    label: str
+    settings: Mapping[str, Any]
+
+    def with_frame(self, frame: str) -> "Variant":
+        """`upright` turns an image once: more turns would hide the position that it has found."""
+        turns = {"turns": 1} if frame == "upright" else {}
+        return replace(self, settings={**self.settings, "frame": frame, **turns})
+
+    def with_options(self, label: str, **model_options: Any) -> "Variant":
+        merged = {**self.settings.get("model_options", {}), **model_options}
+        return Variant(label, {**self.settings, "model_options": merged})
+
+
+@dataclass(frozen=True)
+class TrainedRun:
+    """A finished training run. The averaged weights of its last epoch are measured: no choice depends on the test
+    images."""
+
+    variant: Variant
+    seed: int
+    config: TrainConfig
+    result: FitResult
+
+    @cached_property
+    def predictor(self) -> Predictor:
+        return load(self.result.folder / "last.safetensors", "ema" if self.config.ema else "raw")
+
+    @property
+    def trainable_parameters(self) -> int:
+        parameters = self.predictor.model.parameters()
+        return sum(parameter.numel() for parameter in parameters if parameter.requires_grad)
+
+    def evaluate(self, options: StudyOptions, rotations: float | None, progress: Progress) -> Evaluation:
+        return evaluate(
+            self.predictor,
+            rotations=rotations,
+            workers=options.workers,
+            cache_folder=self.config.cache_folder,
+            progress=progress,
+        )
+
+
+Measure = Callable[[TrainedRun, Progress], Row]
+
+
+def networks(scale: Scale, *labels: str) -> list[Variant]:
+    """Networks of the scale, without a frame."""
+    return [Variant(label, {**scale.networks[label], "frame": "none"}) for label in labels]
+
+
+def training_jobs(
+    options: StudyOptions, variants: Sequence[Variant], measure: Measure[Row], measured: Mapping[str, Any]
+) -> list[Job[Row]]:
+    """A job for each variant and seed. `measured` contains what else determines the numbers of a trained network."""
+    source = _Source.prepare(options)
+    return [
+        _training_job(options, source, variant, seed, measure, measured)
+        for variant in variants
+        for seed in options.seeds
+    ]
+
+
+@dataclass(frozen=True)
+class _Source:
+    """The images of a study, and a fingerprint of them."""
+
+    data: str
+    val_data: str | None
+    train: ImageDataset
+    fingerprint: str
+
+    @classmethod
+    def prepare(cls, options: StudyOptions) -> "_Source":
+        scale, val_data = options.settings_of_scale, options.val_data
+        data = options.data or scale.data
+        if data is None:
+            raise ValueError(
+                f"the scale {scale.name} needs training images: a folder, a .csv, a .npz pack or the name of a "
+                "dataset, as --data photos/; the scale digits brings its own"
+            )
+        if options.train_images or options.test_images:
+            folder = Path(options.output) / "data"
+            folder.mkdir(parents=True, exist_ok=True)
+            data = str(write_subset(folder, data, val_data, options.train_images, options.test_images))
+            val_data = None
+        config = recipe(scale.recipe, data=data, val_data=val_data, **scale.settings)
+        split = config.split.read()
+        return cls(data, val_data, split.train, digest([split.train.fingerprint(), split.val.fingerprint()]))
+
+    def config(self, options: StudyOptions, variant: Variant, seed: int) -> TrainConfig:
+        scale = options.settings_of_scale
+        given = {"epochs": options.epochs, "image_size": options.image_size, "workers": options.workers}
+        changes = {name: value for name, value in given.items() if value is not None}
+        settings = {**scale.settings, **variant.settings, **changes}
+        config = recipe(scale.recipe, data=self.data, val_data=self.val_data, seed=seed, tracker="none", **settings)
+        if config.cache:
+            config = replace(config, cache_folder=options.cache_folder)
+        stored = to_json_dict(config)
+        key = {name: value for name, value in stored.items() if name not in (*_WITHOUT_EFFECT, "data", "val_data")}
+        name = f"{config.model}-{digest([key, self.fingerprint, __version__])}"
+        return replace(config, output=str(Path(options.output) / "runs" / name))
+
+
+def _training_job(
+    options: StudyOptions,
+    source: _Source,
+    variant: Variant,
+    seed: int,
+    measure: Measure[Row],
+    measured: Mapping[str, Any],
+) -> Job[Row]:
+    config = source.config(options, variant, seed)
+
+    def run(reporter: Reporter) -> Row:
+        result = fit(config, resume=True, reporter=reporter)
+        return measure(TrainedRun(variant, seed, config, result), reporter.track)
+
+    key = {"run": Path(config.output).name, "label": variant.label, **measured}
+    label = f"{variant.label}, frame {config.frame or 'none'}, seed {seed}"
+    return Job(label, key, run, lambda: estimate_training(config, len(source.train)))
+
+
+def estimate_training(config: TrainConfig, images: int) -> float:
+    """The seconds of a training run, from those of one step with random images, without validation and tests."""
+    options = {**config.network_options, "frame": "quarter"} if config.frame == "upright" else config.network_options
+    model = create_model(config.model, num_classes=10, **options)
+    channels, height, width = model.pretrained_cfg["input_size"]
+    size = (config.image_size or height, config.image_size or width)
+    pixels = torch.randn(_PROBE_IMAGES, channels, *size)
+
+    def step(inputs: Any) -> None:
+        model.train()
+        model(inputs).logsumexp(1).sum().backward()
+
+    steps = max(config.epochs * -(-images // config.batch_size), config.min_steps)
+    shown = steps * config.batch_size
+    if not config.cache:
+        return shown * _seconds_per_image(lambda: step(pixels))
+    with torch.no_grad():
+        tokens = model.tokenizer(pixels)
+        stem = _seconds_per_image(lambda: model.tokenizer(pixels))
+    return images * config.view_count * stem + shown * _seconds_per_image(lambda: step(tokens))
+
+
+def _seconds_per_image(work: Callable[[], object]) -> float:
+    work()  # warms up
+    start = time.perf_counter()
+    work()
+    return (time.perf_counter() - start) / _PROBE_IMAGES
+
+
+def row_fields(run: TrainedRun) -> dict[str, Any]:
+    """The fields of `TrainedRow`."""
+    return {
+        "network": run.variant.label,
+        "frame": run.config.frame or "none",
+        "seed": run.seed,
+        "training_seconds": round(sum(epoch.seconds for epoch in run.result.history), 1),
+    }
+
+
+@dataclass(frozen=True)
+class TrainedRow:
+    """What every row of a trained network has; `training_seconds` without the evaluation of the study."""
+
+    network: str
+    frame: str
+    seed: int
+    training_seconds: float
+
+
+def by_network(rows: Sequence[Any]) -> dict[tuple[str, str], list[Any]]:
+    """The rows of all seeds, by network and frame."""
+    groups: dict[tuple[str, str], list[Any]] = {}
+    for row in rows:
+        groups.setdefault((row.network, row.frame), []).append(row)
+    return groups

@@ -1,0 +1,43 @@
+"""`reproduce`: the smallest instance of every study, from the command line to the figure."""
+
+import json
+
+import pytest
+
+from spectral_vmamba.cli import main
+from spectral_vmamba.cli.reproduce import command_line
+from spectral_vmamba.studies import STUDIES, StudyOptions
+from spectral_vmamba.studies.cost_study import CostStudy
+
+SMALLEST = ["--train-images", "64", "--test-images", "20", "--epochs", "1", "--step", "90", "--workers", "0"]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_study(name, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(STUDIES, "cost", CostStudy(sides=(7, 14)))
+    folder = tmp_path / name
+    assert main(["reproduce", name, *SMALLEST, "-o", str(tmp_path)]) == 0
+    assert f"wrote results.json, results.md, {name}.png and {name}.svg in {folder}" in capsys.readouterr().out
+    assert {path.name for path in folder.iterdir()} == {"results.json", "results.md", f"{name}.png", f"{name}.svg"}
+    assert f"`spectral-vmamba reproduce {name}" in (folder / "results.md").read_text()
+    before = json.loads((folder / "results.json").read_text())["finished"]
+    assert main(["reproduce", name, *SMALLEST, "-o", str(tmp_path)]) == 0  # nothing is measured twice
+    assert json.loads((folder / "results.json").read_text())["finished"] == before
+
+
+def test_unknown_names_list_the_choices(capsys):
+    assert main(["reproduce", "rotations"]) == 1
+    assert "no study 'rotations'; there are rotation, eigenvectors" in capsys.readouterr().err
+
+
+def test_a_dry_run_trains_nothing(tmp_path, capsys):
+    assert main(["reproduce", "dynamics", *SMALLEST, "-o", str(tmp_path), "--seeds", "0", "1", "--dry-run"]) == 0
+    assert "Spectral VMamba, frame none, seed 1: about" in capsys.readouterr().out
+    assert not (tmp_path / "runs").exists()
+
+
+def test_the_command_is_stated_without_folders():
+    options = StudyOptions(scale="nano", data="/home/me/cifar.npz", seeds=(0, 1), epochs=3, output="elsewhere")
+    expected = "spectral-vmamba reproduce rotation --scale nano --data cifar.npz --seeds 0 1 --epochs 3"
+    assert command_line("rotation", options) == expected

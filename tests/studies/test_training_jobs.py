@@ -1,0 +1,78 @@
+"""Studies of trained networks on a few digits."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from spectral_vmamba.studies import STUDIES, StudyOptions, run_study
+from spectral_vmamba.studies.accuracy_studies import AccuracyStudy
+from spectral_vmamba.studies.dynamics_study import DynamicsRow, DynamicsStudy, common_levels
+from spectral_vmamba.studies.scales import SCALES, SPECTRAL, VMAMBA
+from spectral_vmamba.studies.training_jobs import networks
+
+
+@pytest.fixture
+def options(tmp_path):
+    return StudyOptions(output=str(tmp_path), train_images=64, test_images=20, epochs=1, step=90.0, workers=0)
+
+
+def two_networks(scale):
+    return networks(scale, SPECTRAL, VMAMBA)
+
+
+STUDY = AccuracyStudy("accuracy", "two networks", "test", two_networks)
+
+
+def test_networks_are_trained_once(options, tmp_path):
+    rows = run_study(STUDY, options).rows
+    assert [(row.network, row.frame, row.seed) for row in rows] == [(SPECTRAL, "none", 0), (VMAMBA, "none", 0)]
+    assert rows[0].images == 20
+    assert rows[0].quarter_flips == 0  # RFN and STS, without a frame
+    runs = sorted((tmp_path / "runs").iterdir())
+    assert len(runs) == 2
+    times = [(run / "last.safetensors").stat().st_mtime_ns for run in runs]
+    dynamics = run_study(DynamicsStudy(), options)  # shares the two runs, and has one more network
+    assert [(run / "last.safetensors").stat().st_mtime_ns for run in runs] == times
+    assert len(list((tmp_path / "runs").iterdir())) == len(dynamics.rows) == 3
+
+
+@pytest.mark.parametrize("changes", [{"epochs": 2}, {"train_images": 60}, {"seeds": (1,)}], ids=str)
+def test_changed_settings_use_another_run(options, changes):
+    folders = {job.key["run"] for each in (options, replace(options, **changes)) for job in STUDY.plan(each)}
+    assert len(folders) == 4
+
+
+def test_settings_without_effect_use_the_same_run(options):
+    plans = [STUDY.plan(each) for each in (options, replace(options, workers=1, cache_folder="elsewhere"))]
+    assert [job.digest for job in plans[0]] == [job.digest for job in plans[1]]
+
+
+def test_missing_data_says_what_is_needed(options):
+    with pytest.raises(ValueError, match="the scale nano needs training images"):
+        STUDY.plan(replace(options, scale="nano"))
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        STUDY.plan(replace(options, data="nowhere.npz"))
+
+
+def test_table1_is_from_scratch(options):
+    with pytest.raises(ValueError, match="table1 compares networks that are trained from scratch"):
+        STUDIES["table1"].plan(replace(options, scale="lite", data="digits"))
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_every_scale_has_every_network(scale):
+    assert len({json.dumps(each) for each in SCALES[scale].networks.values()}) == 5
+
+
+def test_the_plan_estimates_a_run(options):
+    job = STUDY.plan(options)[0]
+    assert job.estimate is not None
+    assert 0 < job.estimate() < 600
+
+
+def test_levels_that_every_run_reached():
+    rows = [DynamicsRow("a", "none", 0, 1.0, (0.2, 0.5, 0.8)), DynamicsRow("b", "none", 0, 1.0, (0.4, 0.4, 0.4))]
+    assert common_levels(rows)[-1] == 0.4
+    assert [row.epochs_to(0.4) for row in rows] == [2, 1]
+    assert rows[1].epochs_to(0.5) is None
