@@ -5,13 +5,14 @@ import torch
 from torch import nn
 
 from spectral_vmamba.layers import ConvStem, RotationalFeatureNormalizer
-from spectral_vmamba.ops.turns import turn
+from spectral_vmamba.ops.turns import rotate, turn
 
+ANGLES = (0, 90, 180, 270, 30, 120, 210, 300, 70.5, 160.5, 250.5, 340.5)
 SIZES = [(32, 32), (24, 40), (97, 131), (30, 30), (5, 5), (3, 50)]
 
 
 @pytest.mark.parametrize("pool", ["max", "mean"])
-@pytest.mark.parametrize("turns", [4, 8, "random"])
+@pytest.mark.parametrize("turns", [4, 8, "random", ANGLES, (90, 270, 0, 180)])
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_quarter_turns_of_the_image_turn_the_features(size, turns, pool):
     rfn = RotationalFeatureNormalizer(ConvStem(3, 12, 8), 8, turns, pool).double().eval()
@@ -87,3 +88,31 @@ def test_unknown_turns():
         RotationalFeatureNormalizer(nn.Identity(), 1, 5)
     with pytest.raises(ValueError, match="expected the pool max or mean"):
         RotationalFeatureNormalizer(nn.Identity(), 1, 4, "sum")
+
+
+@pytest.mark.parametrize(("turns", "same"), [(4, (0, 90, 180, 270)), (8, tuple(range(0, 360, 45)))], ids=str)
+def test_angles_and_numbers_of_turns_are_the_same(turns, same):
+    stem, images = ConvStem(3, 6, 4), torch.randn(2, 3, 32, 32)
+    a, b = (RotationalFeatureNormalizer(stem, 4, each)(images) for each in (turns, same))
+    assert torch.equal(a, b)
+
+
+def test_other_angles_are_the_maximum_over_views_that_know_a_cell():
+    stem, images = ConvStem(3, 6, 4), torch.randn(1, 3, 32, 32)
+    views = [rotate(stem(rotate(images, angle)), -angle) for angle in (0.0, 30.0)]
+    maps = RotationalFeatureNormalizer(stem, 4, (0, 30))(images)
+    middle = (..., slice(3, 5), slice(3, 5))
+    torch.testing.assert_close(maps[middle], torch.stack(views).amax(0)[middle], rtol=0, atol=1e-5)
+    assert torch.equal(maps[..., 0, 0], stem(images)[..., 0, 0]), "the corners of the 30° view lie outside the image"
+
+
+def test_angles_without_their_quarter_turns_are_not_equivariant():
+    rfn = RotationalFeatureNormalizer(ConvStem(3, 12, 8), 8, (0, 30)).eval()
+    images = torch.randn(2, 3, 32, 32)
+    assert (rfn(turn(images, 1)) - turn(rfn(images), 1)).abs().max() > 0.1
+
+
+@pytest.mark.parametrize("turns", [(), (0, 360), (0, float("nan")), (0, "90"), 3, None], ids=str)
+def test_bad_turns(turns):
+    with pytest.raises(ValueError, match="angles"):
+        RotationalFeatureNormalizer(ConvStem(3, 12, 8), 8, turns)

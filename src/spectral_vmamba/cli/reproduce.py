@@ -99,6 +99,8 @@ def _draw(name: str, title: str, rows: Sequence[Any]) -> Any:
     plots: dict[str, Callable[[Sequence[Any]], Figure]] = {
         "rotation": study_plots.plot_rotation_study,
         "dynamics": study_plots.plot_dynamics,
+        "random-rfn": study_plots.plot_random_rfn,
+        "erf": study_plots.plot_receptive_fields,
         "cost": cost_plots.plot_cost,
         "flops": cost_plots.plot_flops,
         "traversal": lambda rows: plot_traversals(photograph_traversals(ANGLES[0])),

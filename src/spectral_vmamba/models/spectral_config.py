@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spectral_vmamba.layers.mixer import LocalMixing, Merge
-from spectral_vmamba.layers.rfn import TurnPool, Turns
+from spectral_vmamba.layers.rfn import TurnPool, Turns, are_quarter_turns, check_turns
 from spectral_vmamba.models.network_config import HierarchyConfig
 from spectral_vmamba.ops.frames import Frame
 from spectral_vmamba.ops.grid import Domain, Grid
@@ -57,6 +57,7 @@ class SpectralConfig(HierarchyConfig):
 
     def __post_init__(self):
         super().__post_init__()
+        check_turns(self.turns)
         _check_choice("domain", self.domain, ("square", "disk"))
         if isinstance(self.traversal, str) and self.traversal not in _PAIRED_TRAVERSALS:
             try:
@@ -101,7 +102,7 @@ class SpectralConfig(HierarchyConfig):
     @property
     def is_quarter_turn_invariant_without_frame(self) -> bool:
         """RFN makes the features equivariant and STS the orders invariant; local mixing must be isotropic."""
-        return self.turns != 1 and self.traversal == "spectral" and self.local_mixing != "depthwise"
+        return are_quarter_turns(self.turns) and self.traversal == "spectral" and self.local_mixing != "depthwise"
 
 
 def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:

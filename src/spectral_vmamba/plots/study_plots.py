@@ -11,6 +11,8 @@ from matplotlib.figure import Figure
 from spectral_vmamba.plots.rotation_plots import lower_limit
 from spectral_vmamba.studies.accuracy_studies import AccuracyRow
 from spectral_vmamba.studies.dynamics_study import DynamicsRow
+from spectral_vmamba.studies.random_rfn_study import RandomRfnRow
+from spectral_vmamba.studies.receptive_field_study import WHEN, ReceptiveFieldRow
 from spectral_vmamba.studies.rotation_study import RotationRow
 from spectral_vmamba.studies.training_jobs import by_network
 
@@ -82,6 +84,42 @@ def plot_dynamics(rows: Sequence[DynamicsRow]) -> Figure:
     axis.grid(alpha=0.3)
     axis.legend(frameon=False)
     figure.suptitle(f"How fast networks learn, averaged weights ({_describe_seeds(rows)})", fontsize=12)
+    return figure
+
+
+def plot_random_rfn(rows: Sequence[RandomRfnRow]) -> Figure:
+    """Bars of the accuracy over all angles: how RFN was trained, and which angles it has in use."""
+    groups = by_network(rows)
+    figure = Figure(figsize=(7.5, 4.6), layout="constrained")
+    axis = figure.subplots()
+    for number, used in enumerate(rows[0].used):
+        values = [[100 * row.mean[number] for row in seeds] for seeds in groups.values()]
+        places = np.arange(len(values)) + 0.36 * (number - 0.5)
+        axis.bar(places, [mean(each) for each in values], width=0.34, color=_COLORS[number], label=f"in use: {used}")
+        for place, each in zip(places, values, strict=True):
+            axis.plot([place] * len(each), each, "o", color="black", markersize=3)
+    axis.set_xticks(range(len(groups)), [network for network, _ in groups])
+    axis.set_ylabel("mean accuracy over all angles [%]")
+    axis.grid(axis="y", alpha=0.3)
+    axis.set_axisbelow(True)
+    figure.legend(frameon=False, loc="outside lower center", ncols=2)
+    figure.suptitle(f"RFN with random angles ({_describe_seeds(rows)})", fontsize=12)
+    return figure
+
+
+def plot_receptive_fields(rows: Sequence[ReceptiveFieldRow]) -> Figure:
+    """The maps of the first seed: a row for each network, before and after training."""
+    groups = by_network(rows)
+    figure = Figure(figsize=(7.2, 3.3 * len(groups) + 0.6), layout="constrained")
+    axes = figure.subplots(len(groups), len(WHEN), squeeze=False)
+    shown = None
+    for line, ((network, _), seeds) in zip(axes, groups.items(), strict=True):
+        for axis, when, field, areas in zip(line, WHEN, seeds[0].maps, seeds[0].areas, strict=True):
+            shown = axis.imshow(np.array(field) / 1000, cmap="viridis", vmin=0, vmax=1)
+            axis.set_title(f"{network}, {when}\n{100 * areas[1]:.1f} % of the area hold half", fontsize=9)
+            axis.set_axis_off()
+    if shown is not None:
+        figure.colorbar(shown, ax=axes, shrink=0.5, label="gradient, relative to the largest")
     return figure
 
 

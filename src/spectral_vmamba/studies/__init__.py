@@ -5,6 +5,8 @@ from spectral_vmamba.studies.cost_study import CostStudy
 from spectral_vmamba.studies.dynamics_study import DynamicsStudy
 from spectral_vmamba.studies.families import TABLE1
 from spectral_vmamba.studies.flop_study import FlopStudy
+from spectral_vmamba.studies.random_rfn_study import RandomRfnStudy
+from spectral_vmamba.studies.receptive_field_study import ReceptiveFieldStudy
 from spectral_vmamba.studies.rotation_study import RotationStudy
 from spectral_vmamba.studies.study import StudyOptions, StudyResult, describe_plan, find_study, run_study
 from spectral_vmamba.studies.traversal_study import TraversalStudy
@@ -18,7 +20,9 @@ STUDIES = {
         CostStudy(),
         FlopStudy(),
         TABLE1,
+        ReceptiveFieldStudy(),
         DynamicsStudy(),
+        RandomRfnStudy(),
         TraversalStudy(),
     )
 }

@@ -62,9 +62,12 @@ class TrainedRun:
         parameters = self.predictor.model.parameters()
         return sum(parameter.numel() for parameter in parameters if parameter.requires_grad)
 
-    def evaluate(self, options: StudyOptions, rotations: float | None, progress: Progress) -> Evaluation:
+    def evaluate(
+        self, options: StudyOptions, rotations: float, progress: Progress, predictor: Predictor | None = None
+    ) -> Evaluation:
+        """Evaluate the trained network, or a changed one with its header."""
         return evaluate(
-            self.predictor,
+            predictor or self.predictor,
             rotations=rotations,
             workers=options.workers,
             cache_folder=self.config.cache_folder,
