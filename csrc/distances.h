@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -21,7 +22,7 @@ class Tokens {
     int64_t count, channels, padded;
     std::vector<int32_t> owner;  // the distinct token of each token of the image
     std::vector<int32_t> sizes;  // how often each distinct token occurs, (count)
-    std::vector<double> rows;    // (count, channels), relative to the middle of the range of each channel
+    std::vector<double> rows;    // (count, channels), relative to the mean of each channel
     std::vector<double> packed;  // the same as (padded / group, channels, group)
     std::vector<double> norms;   // squared lengths of the rows, (padded)
     double largest_norm = 0;
@@ -32,17 +33,17 @@ class Tokens {
         padded = (count + group - 1) / group * group;
         packed.resize(padded * channels);
         norms.resize(padded);
-        // The middle, not the mean: a sum would depend on how tokens are numbered.
         std::vector<double> lowest(rows.begin(), rows.begin() + channels), highest = lowest;
         for (int64_t i = 1; i < count; ++i)
             for (int64_t c = 0; c < channels; ++c) {
                 lowest[c] = std::min(lowest[c], rows[i * channels + c]);
                 highest[c] = std::max(highest[c], rows[i * channels + c]);
             }
-        for (int64_t c = 0; c < channels; ++c) lowest[c] += (highest[c] - lowest[c]) / 2;
+        std::vector<double> center(channels);
+        for (int64_t c = 0; c < channels; ++c) center[c] = exact_mean(c, lowest[c], highest[c]);
         for (int64_t i = 0; i < count; ++i) {
             for (int64_t c = 0; c < channels; ++c) {
-                const double value = rows[i * channels + c] -= lowest[c];
+                const double value = rows[i * channels + c] -= center[c];
                 packed[(i / group * channels + c) * group + i % group] = value;
                 norms[i] += value * value;
             }
@@ -51,6 +52,17 @@ class Tokens {
     }
 
   private:
+    // The mean of a channel over all tokens of the image, up to 2^-40 of its range: a sum of integers, which does not
+    // depend on how tokens are numbered. With the middle of the range, one distant token would make all norms large.
+    double exact_mean(int64_t channel, double lowest, double highest) const {
+        const double middle = lowest + (highest - lowest) / 2, unit = (highest - lowest) * 0x1p-40;
+        if (!(unit > 0) || !std::isfinite(unit)) return middle;
+        int64_t total = 0;
+        for (int64_t i = 0; i < count; ++i)
+            total += std::llrint((rows[i * channels + channel] - middle) / unit) * sizes[i];
+        return middle + double(total) / double(owner.size()) * unit;
+    }
+
     // A hash table with open addressing, keyed by the bits of each row.
     void find_distinct(const double* features, int64_t all) {
         size_t slots = 16;

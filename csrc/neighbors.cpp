@@ -54,6 +54,13 @@ SV_CLONES void compare(const Tokens& tokens, int64_t first, int64_t begin, int64
     }
 }
 
+// A bound on the mean distance σ of all pairs: it is at most the mean of ‖a‖ + ‖b‖.
+double largest_mean(const Tokens& tokens, int64_t all) {
+    double sum = 0;
+    for (int64_t i = 0; i < tokens.count; ++i) sum += std::sqrt(tokens.norms[i]) * tokens.sizes[i];
+    return 2 * sum / double(all - 1);
+}
+
 // A bound on the difference between the two ways to compute a squared distance: a sum of `channels` products rounds by
 // at most channels · ε / 2 of the sum of their absolute values, which is at most 4 · largest_norm.
 double rounding(const Tokens& tokens) {
@@ -87,17 +94,23 @@ class Candidates {
 
     Candidates(const Tokens& tokens, int64_t k, double slack)
         : limits(tokens.padded, infinite), tokens(tokens), k(k), slack(slack), nearest(tokens.count * k, infinite) {
-        edges.reserve(tokens.count * 4 * k);
         for (int64_t token = 0; token < tokens.count; ++token) insert(token, 0, tokens.sizes[token] - 1);
     }
 
     void add(int64_t token, int64_t other, double squared) {
         if (squared > limits[token]) return;
+        if (edges.size() == enough) remove_distant();
         edges.push_back({int32_t(token), int32_t(other), squared});
         insert(token, squared, tokens.sizes[other]);
     }
 
   private:
+    // Candidates of the beginning, when limits were wide: tokens may come nearer and nearer in raster order.
+    void remove_distant() {
+        std::erase_if(edges, [&](const Edge& edge) { return edge.squared > limits[edge.from]; });
+        enough = std::max(enough, 2 * edges.size());
+    }
+
     // Into the k smallest distances so far, `copies` times.
     void insert(int64_t token, double squared, int64_t copies) {
         double* best = nearest.data() + token * k;
@@ -115,6 +128,7 @@ class Candidates {
     const Tokens& tokens;
     int64_t k;
     double slack;
+    size_t enough = size_t(1) << 20;
     std::vector<double> nearest;  // (count, k), ascending
 };
 
@@ -188,8 +202,9 @@ std::vector<double> kth_nearest(const Tokens& tokens, const std::vector<Edge>& e
 
 Neighborhood nearest_neighbors(const Tokens& tokens, const sv_graph_options& o, int threads) {
     const int64_t strips = (tokens.count + strip - 1) / strip;
-    // Whether distances are tied depends on σ, which is known only after all pairs; σ² is at most 4 · largest_norm.
-    const double slack = (o.tie * 4 + o.same * 2) * tokens.largest_norm + 2 * rounding(tokens);
+    // Whether distances are tied depends on σ, which is known only after all pairs.
+    const double mean = largest_mean(tokens, o.tokens);
+    const double slack = o.tie * mean * mean + o.same * 2 * tokens.largest_norm + 2 * rounding(tokens);
     std::vector<double> sums(tokens.count);
     std::vector<Candidates> found(threads, Candidates(tokens, o.neighbors, slack));
     Failures failures;
@@ -197,10 +212,13 @@ Neighborhood nearest_neighbors(const Tokens& tokens, const sv_graph_options& o, 
     for (int part = 0; part < threads; ++part)
         failures.catch_in([&] {
             std::vector<double> buffer(strip * section);
-            // Threads take turns: the first strips are compared with more tokens than the last ones.
-            for (int64_t begin = 0; begin < tokens.count; begin += section)
-                for (int64_t each = part; each < strips && each * strip < begin + section; each += threads)
+            // Threads take turns: the first strips are compared with more tokens than the last ones. Downward, so that
+            // limits are narrow early where neighbors in the image are alike.
+            for (int64_t begin = 0; begin < tokens.count; begin += section) {
+                const int64_t end = std::min(strips, (begin + section) / strip);
+                for (int64_t each = end - 1 - (end - 1 - part + threads) % threads; each >= 0; each -= threads)
                     search(tokens, each * strip, begin, o.same, buffer.data(), found[part], sums.data());
+            }
         });
     failures.rethrow();
     double sum = 0;

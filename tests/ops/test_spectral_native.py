@@ -19,6 +19,7 @@ from spectral_vmamba.ops.spectral import (
 )
 from spectral_vmamba.ops.spectral.canonical import signs_by_probes
 from spectral_vmamba.ops.spectral.spectral_native import native_signs
+from spectral_vmamba.utils.peak_memory import measure_growth, release_free_memory
 from tests.support.eigenpairs import TOKENS, random_eigenpairs
 from tests.support.native import needs_native
 
@@ -108,6 +109,28 @@ def test_an_outlier_does_not_hide_ties():
     isometry = torch.linalg.qr(torch.randn(48, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)).Q
     native = neighbor_graphs((tokens.double() @ isometry.T)[None], 4).affinity(0).toarray()
     assert torch.equal(torch.from_numpy(native != 0), near | near.mT)
+
+
+def test_one_distant_token_leaves_the_graph_of_the_others():
+    """Tokens are centered by their mean: by the middle of their range, all but one would be far from zero, and their
+    distances would count as rounding."""
+    features = torch.randn(1, 1024, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    features[0, 512] += 1e6
+    native = torch.from_numpy(neighbor_graphs(features, 5).affinity(0).toarray())
+    weights = affinity(features, 5)[0]
+    assert torch.equal(native != 0, weights != 0)
+    torch.testing.assert_close(native, weights, rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("descending", [False, True], ids=["ascending", "descending"])
+def test_memory_of_a_gradient_is_that_of_its_edges(descending):
+    """Where each token is nearer than all before, every pair is a candidate for a while. Measured: 5 MB; 1,108 MB if
+    all candidates are kept."""
+    place = torch.arange(8192, dtype=torch.float64)
+    features = (place.flip(0) if descending else place)[None, :, None] * torch.ones(4, dtype=torch.float64)
+    neighbor_graphs(features[:, :1024], 5)
+    release_free_memory()
+    assert measure_growth(lambda: neighbor_graphs(features, 5)) < 50e6
 
 
 def test_equal_tokens_are_one_node():
