@@ -100,6 +100,7 @@ def _draw(name: str, title: str, rows: Sequence[Any]) -> Any:
         "rotation": study_plots.plot_rotation_study,
         "dynamics": study_plots.plot_dynamics,
         "random-rfn": study_plots.plot_random_rfn,
+        "segmentation": study_plots.plot_segmentation,
         "erf": study_plots.plot_receptive_fields,
         "cost": cost_plots.plot_cost,
         "flops": cost_plots.plot_flops,

@@ -14,6 +14,7 @@ from spectral_vmamba.studies.dynamics_study import DynamicsRow
 from spectral_vmamba.studies.random_rfn_study import RandomRfnRow
 from spectral_vmamba.studies.receptive_field_study import WHEN, ReceptiveFieldRow
 from spectral_vmamba.studies.rotation_study import RotationRow
+from spectral_vmamba.studies.segmentation_study import SegmentationRow
 from spectral_vmamba.studies.training_jobs import by_network
 
 # Okabe and Ito's colors, which color-blind readers can tell apart, each with a line style of its own.
@@ -120,6 +121,33 @@ def plot_receptive_fields(rows: Sequence[ReceptiveFieldRow]) -> Figure:
             axis.set_axis_off()
     if shown is not None:
         figure.colorbar(shown, ax=axes, shrink=0.5, label="gradient, relative to the largest")
+    return figure
+
+
+def plot_segmentation(rows: Sequence[SegmentationRow]) -> Figure:
+    """Bars for one scale, several scales, and the worst angle; a dot per seed."""
+    kinds = {
+        "one scale": "single_scale",
+        "six scales and flips": "multi_scale",
+        "upright, in the disk": "upright_in_disk",
+        "worst angle, in the disk": "worst",
+    }
+    groups = by_network(rows)
+    figure = Figure(figsize=(8.5, 4.6), layout="constrained")
+    axis = figure.subplots()
+    width = 0.8 / len(groups)
+    for number, ((network, _), seeds) in enumerate(groups.items()):
+        values = [[100 * getattr(row, name) for row in seeds] for name in kinds.values()]
+        places = np.arange(len(kinds)) + width * (number - (len(groups) - 1) / 2)
+        axis.bar(places, [mean(each) for each in values], width=0.94 * width, color=_COLORS[number], label=network)
+        for place, each in zip(places, values, strict=True):
+            axis.plot([place] * len(each), each, "o", color="black", markersize=3)
+    axis.set_xticks(range(len(kinds)), list(kinds))
+    axis.set_ylabel("mean IoU [%]")
+    axis.grid(axis="y", alpha=0.3)
+    axis.set_axisbelow(True)
+    figure.legend(frameon=False, loc="outside lower center", ncols=2)
+    figure.suptitle(f"Masks by networks trained on upright images ({_describe_seeds(rows)})", fontsize=12)
     return figure
 
 

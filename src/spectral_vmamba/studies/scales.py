@@ -58,7 +58,7 @@ _UPRIGHT = {"rotation": 0.0, "vflip": 0.0}
 SCALES = {
     scale.name: scale
     for scale in (
-        Scale("digits", "digits", _registered("nano"), {"epochs": 8}, data="digits"),
+        Scale("digits", "digits", _registered("nano"), {"epochs": 6}, data="digits"),
         Scale("nano", "digits", _registered("nano"), {"epochs": 10, "augment": {"hflip": 0.5}}),
         Scale(
             "lite",

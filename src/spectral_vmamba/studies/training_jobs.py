@@ -17,12 +17,15 @@ from spectral_vmamba.models import create_model
 from spectral_vmamba.studies.scales import Scale
 from spectral_vmamba.studies.study import Job, StudyOptions, digest
 from spectral_vmamba.training import FitResult, Reporter, TrainConfig, fit, recipe
+from spectral_vmamba.training.run_config import RunConfig
 from spectral_vmamba.utils.progress import Progress
 from spectral_vmamba.utils.settings import to_json_dict
 
 Row = TypeVar("Row")
 # They do not change the weights.
 _WITHOUT_EFFECT = ("output", "workers", "tracker", "save_minutes", "cache_folder", "device")
+# Fingerprints tell their content.
+_DATA = ("data", "val_data")
 _PROBE_IMAGES = 32
 
 
@@ -130,10 +133,13 @@ class _Source:
         config = recipe(scale.recipe, data=self.data, val_data=self.val_data, seed=seed, tracker="none", **settings)
         if config.cache:
             config = replace(config, cache_folder=options.cache_folder)
-        stored = to_json_dict(config)
-        key = {name: value for name, value in stored.items() if name not in (*_WITHOUT_EFFECT, "data", "val_data")}
-        name = f"{config.model}-{digest([key, self.fingerprint, __version__])}"
+        name = f"{config.model}-{digest([settings_that_matter(config), self.fingerprint, __version__])}"
         return replace(config, output=str(Path(options.output) / "runs" / name))
+
+
+def settings_that_matter(config: RunConfig) -> dict[str, Any]:
+    """The settings that determine the weights, besides the images, whose place does not."""
+    return {name: value for name, value in to_json_dict(config).items() if name not in (*_WITHOUT_EFFECT, *_DATA)}
 
 
 def _training_job(
