@@ -2,8 +2,8 @@
 
     OMP_NUM_THREADS=1 python -m benchmarks.segmentation wbc_seg_120.npz --output results/cells --seeds 0 1
 
-Every network is trained by the recipe `segment_lite`, with the decoder, crops and epochs of the arguments, in two ways:
-on upright views, and on views that are turned by any angle. The averaged weights of the last epoch are evaluated on the
+Every network is trained by the recipe `segment_lite`, with the decoder, crops and epochs of the arguments, on upright
+views, on views that are turned by any angle, or by up to 45°. The averaged weights of the last epoch are evaluated on the
 test images (the validation images where there are none): no choice depends on them, and only a few images are validated
 while training. Upright scores are of all test images, other angles of --rotated-images; so are the pixels that quarter
 turns change, of all test images where there is a frame. Finished rows stay in the output folder; run the same command
@@ -81,6 +81,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
 TRAININGS: dict[str, dict[str, Any]] = {
     "upright": {"rotation": 0.0, "vflip": 0.0},
     "turned": {"rotation": 180.0, "vflip": 0.5},
+    "turned by up to 45°": {"rotation": 45.0, "vflip": 0.5},  # covers the circle with the frame quarter
 }
 _VALIDATION, _VALIDATION_IMAGES = "validation.npz", 8
 
@@ -106,7 +107,7 @@ class Result:
 
 
 def make_config(options: argparse.Namespace, network: str, training: str, seed: int) -> SegmentConfig:
-    folder = f"{network}-{training}-{seed}".replace(", ", "-").replace(" ", "_")
+    folder = f"{network}-{training}-{seed}".replace(", ", "-").replace(" ", "_").replace("°", "")
     config = segment_recipe(
         "segment_lite",
         data=options.data,
@@ -199,7 +200,7 @@ def main(arguments: Sequence[str] | None = None) -> list[Result]:
     parser.add_argument("data", help="images with masks, as in `spectral-vmamba segment train --data`")
     parser.add_argument("--output", default="benchmarks/results/segmentation", help="folder for runs and results")
     parser.add_argument("--networks", nargs="+", choices=list(NETWORKS), default=list(NETWORKS))
-    parser.add_argument("--trainings", nargs="+", choices=list(TRAININGS), default=list(TRAININGS))
+    parser.add_argument("--trainings", nargs="+", choices=list(TRAININGS), default=["upright", "turned"])
     parser.add_argument("--decoder", default="unet")
     parser.add_argument("--decoder-options", default='{"decoder_channels": [96, 48, 32, 16, 8]}', help="as JSON")
     parser.add_argument("--size", type=int, default=128, help="pixels per side of a training crop")
