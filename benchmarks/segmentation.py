@@ -3,11 +3,11 @@
     OMP_NUM_THREADS=1 python -m benchmarks.segmentation wbc_seg_120.npz --output results/cells --seeds 0 1
 
 Every network is trained by the recipe `segment_lite`, with the decoder, crops and epochs of the arguments, on upright
-views, on views that are turned by any angle, or by up to 45°. The averaged weights of the last epoch are evaluated on the
-test images (the validation images where there are none): no choice depends on them, and only a few images are validated
-while training. Upright scores are of all test images, other angles of --rotated-images; so are the pixels that quarter
-turns change, of all test images where there is a frame. Finished rows stay in the output folder; run the same command
-again to resume. Writes results.json and results.md.
+views, on views that are turned by any angle, or by up to 45°. The averaged weights of the last epoch are evaluated on
+the test images (the validation images where there are none): no choice depends on them, and only a few images are
+validated while training. Upright scores are of all test images, other angles of --rotated-images; so are the pixels
+that quarter turns change, of all test images where there is a frame. Finished rows stay in the output folder; run the
+same command again to resume. Writes results.json and results.md.
 """
 
 import argparse

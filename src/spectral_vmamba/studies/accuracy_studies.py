@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from spectral_vmamba.studies.row_tables import markdown, percent
 from spectral_vmamba.studies.scales import RANDOM, SPECTRAL, VMAMBA, Scale
 from spectral_vmamba.studies.study import Job, StudyOptions
-from spectral_vmamba.studies.tables import markdown, percent
 from spectral_vmamba.studies.training_jobs import (
     TrainedRow,
     TrainedRun,

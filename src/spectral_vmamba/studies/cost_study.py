@@ -21,8 +21,8 @@ from spectral_vmamba.ops.spectral import (
     sparse_eigenpairs,
     spectral_traversal,
 )
+from spectral_vmamba.studies.row_tables import markdown
 from spectral_vmamba.studies.study import Job, StudyOptions
-from spectral_vmamba.studies.tables import markdown
 from spectral_vmamba.utils.peak_memory import measure_growth, release_free_memory
 from spectral_vmamba.utils.wording import plural
 

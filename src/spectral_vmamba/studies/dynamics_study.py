@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from spectral_vmamba.studies.row_tables import markdown, percent
 from spectral_vmamba.studies.scales import CROSS_RFN, SPECTRAL, VMAMBA
 from spectral_vmamba.studies.study import Job, StudyOptions
-from spectral_vmamba.studies.tables import markdown, percent
 from spectral_vmamba.studies.training_jobs import (
     TrainedRow,
     TrainedRun,

@@ -11,8 +11,8 @@ from spectral_vmamba.models import create_model, is_spectral
 from spectral_vmamba.models.spectral_config import SpectralConfig
 from spectral_vmamba.ops.selective_scan import missing_backends
 from spectral_vmamba.studies.cost_study import stem_tokens
+from spectral_vmamba.studies.row_tables import markdown
 from spectral_vmamba.studies.study import Job, StudyOptions
-from spectral_vmamba.studies.tables import markdown
 
 # The paper's Table 1: parameters [M] and GFLOPs of its own models, at 224 px and 100 classes.
 PAPER = {"spectral_vmamba_tiny": 3.9, "spectral_vmamba_small": 6.3, "spectral_vmamba_base": 6.3}

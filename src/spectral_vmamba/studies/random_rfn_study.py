@@ -9,9 +9,9 @@ import torch
 
 from spectral_vmamba.inference import Predictor
 from spectral_vmamba.layers.rfn import Turns
+from spectral_vmamba.studies.row_tables import markdown, percent
 from spectral_vmamba.studies.scales import SPECTRAL
 from spectral_vmamba.studies.study import Job, StudyOptions
-from spectral_vmamba.studies.tables import markdown, percent
 from spectral_vmamba.studies.training_jobs import (
     TrainedRow,
     TrainedRun,

@@ -11,9 +11,9 @@ from spectral_vmamba.data.seeding import MODEL, preserve_generators, reseed
 from spectral_vmamba.inference.evaluate import evaluation_images
 from spectral_vmamba.metrics.receptive_field import SHARES, ReceptiveField, measure_receptive_field
 from spectral_vmamba.models import create_model
+from spectral_vmamba.studies.row_tables import markdown, percent
 from spectral_vmamba.studies.scales import SPECTRAL, VMAMBA
 from spectral_vmamba.studies.study import Job, StudyOptions
-from spectral_vmamba.studies.tables import markdown, percent
 from spectral_vmamba.studies.training_jobs import (
     TrainedRow,
     TrainedRun,

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from spectral_vmamba.studies.row_tables import markdown, percent
 from spectral_vmamba.studies.scales import CROSS_RFN, NO_RFN, SPECTRAL, VMAMBA
 from spectral_vmamba.studies.study import Job, StudyOptions
-from spectral_vmamba.studies.tables import markdown, percent
 from spectral_vmamba.studies.training_jobs import (
     TrainedRow,
     TrainedRun,

@@ -18,9 +18,9 @@ from spectral_vmamba.segmentation import (
     segment_recipe,
 )
 from spectral_vmamba.segmentation.readers import read_masked_split
+from spectral_vmamba.studies.row_tables import markdown, percent
 from spectral_vmamba.studies.scales import SPECTRAL, VMAMBA
 from spectral_vmamba.studies.study import Job, StudyOptions, digest
-from spectral_vmamba.studies.tables import markdown, percent
 from spectral_vmamba.studies.training_jobs import TrainedRow, by_network, settings_that_matter
 from spectral_vmamba.training import Reporter
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from spectral_vmamba.data import photographs, resize
 from spectral_vmamba.metrics.traversal_gap import TraversalPair, measure_traversal
 from spectral_vmamba.models import SpectralConfig, SpectralTokenizer, stem_normalization
+from spectral_vmamba.studies.row_tables import markdown
 from spectral_vmamba.studies.study import Job, StudyOptions
-from spectral_vmamba.studies.tables import markdown
 from spectral_vmamba.utils.progress import Progress, no_progress
 
 IMAGES = ("coffee", "immunohistochemistry", "retina", "rocket")
