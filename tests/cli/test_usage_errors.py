@@ -29,8 +29,8 @@ WRONG = {
     "embed a": "embed requires --output, as in: spectral-vmamba embed photos/ --output photos.vectors",
     "train --recipe segment_lite": "segment_lite is a recipe of `spectral-vmamba segment train`; there are digits, "
     "laptop, lite, paper",
-    "": "expected a command: train, evaluate, certify, predict, embed, search, segment, split, models, reproduce, traversal, "
-    "info or demo",
+    "": "expected a command: train, evaluate, certify, predict, embed, search, segment, split, models, reproduce, "
+    "traversal, info or demo",
 }
 
 
