@@ -10,7 +10,7 @@ from tests.support.runs import write_digits
 
 @pytest.mark.full
 def test_the_report_is_self_contained_and_the_demo_can_be_repeated(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("spectral_vmamba.cli.demo._PHOTOGRAPHS", ("coffee",))
+    monkeypatch.setattr("spectral_vmamba.studies.traversal_study.IMAGES", ("coffee",))
     monkeypatch.setattr("spectral_vmamba.cli.demo._DATA", str(write_digits(tmp_path)))
     folder = tmp_path / "demo"
     arguments = ["demo", "-o", str(folder), "--epochs", "1", "--step", "90"]

@@ -69,9 +69,13 @@ class TraversalStudy:
 
 
 def photograph_traversals(
-    angle: float, images: Sequence[str] = IMAGES, progress: Progress = no_progress
+    angle: float, images: Sequence[str] | None = None, progress: Progress = no_progress
 ) -> list[TraversalPair]:
-    """The visiting orders of photographs that ship with scikit-image, and of the photographs turned."""
+    """The visiting orders of photographs that ship with scikit-image, and of the photographs turned.
+
+    `images` defaults to those of the study.
+    """
+    images = IMAGES if images is None else images
     tokenizer = SpectralTokenizer(SpectralConfig(stem=_STEM, frame="none"))
     mean, std = stem_normalization(_STEM)
     pixels = photographs()
