@@ -117,3 +117,11 @@ def test_unknown_names_list_the_choices():
 def test_bad_options(changes, message):
     with pytest.raises(ValueError, match=message):
         StudyOptions(**changes)
+
+
+def test_results_name_no_folder_of_this_machine(tmp_path):
+    options = StudyOptions(output=str(tmp_path), data=str(tmp_path / "images.npz"), cache_folder=str(tmp_path))
+    run_study(Squares((1,)), options)
+    text = (tmp_path / "squares" / "results.json").read_text()
+    assert str(tmp_path) not in text
+    assert json.loads(text)["options"]["data"] == "images.npz"

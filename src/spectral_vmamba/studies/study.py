@@ -191,12 +191,20 @@ def _write(path: Path, study: Study[Any], options: StudyOptions, finished: Mappi
     write_text(path, json.dumps(stored, indent=1))
 
 
+def _without_folders(options: StudyOptions) -> dict[str, Any]:
+    """The options without the folders of this machine."""
+    stored = asdict(options)
+    names = {name: Path(stored[name]).name for name in ("data", "val_data") if stored[name]}
+    kept = {name: value for name, value in stored.items() if name not in ("output", "cache_folder", "workers")}
+    return {**kept, **names, "version": __version__}
+
+
 def _result(study: Study[Row], options: StudyOptions, finished: Sequence[Mapping[str, Any]]) -> StudyResult[Row]:
     return StudyResult(
         study.name,
         study.title,
         study.source,
-        {**asdict(options), "version": __version__},
+        _without_folders(options),
         datetime.now(UTC).isoformat(timespec="seconds"),
         sum(each["seconds"] for each in finished),
         asdict(measure_environment()),
