@@ -3,9 +3,9 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import log
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -156,9 +156,8 @@ def smallest_fitted(rows: Sequence[CostRow]) -> int:
 def growth_exponent(sizes: Sequence[int], seconds: Sequence[float]) -> float:
     """The slope of a line through the logarithms, without the smallest third: those cost calls more than work."""
     points = sorted(zip(sizes, seconds, strict=True))[len(sizes) // 3 :]
-    x, y = [log(size) for size, _ in points], [log(value) for _, value in points]
-    middle = sum(x) / len(x)
-    return sum((a - middle) * b for a, b in zip(x, y, strict=True)) / sum((a - middle) ** 2 for a in x)
+    x, y = np.log(points).T
+    return float(np.polyfit(x, y, 1)[0])
 
 
 def _growth(work: Callable[[], object]) -> int | None:
