@@ -48,6 +48,12 @@ def test_settings_without_effect_use_the_same_run(options):
     assert [job.digest for job in plans[0]] == [job.digest for job in plans[1]]
 
 
+def test_a_default_that_is_named_uses_the_same_run(options):
+    plain, named = ({job.key["run"] for job in STUDIES[name].plan(options)} for name in ("rotation", "eigenvectors"))
+    assert len(plain & named) == 2  # four eigenvectors, and VMamba
+    assert len(named) == 6
+
+
 def test_missing_data_says_what_is_needed(options):
     with pytest.raises(ValueError, match="the scale nano needs training images"):
         STUDY.plan(replace(options, scale="nano"))

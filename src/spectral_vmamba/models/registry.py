@@ -1,5 +1,6 @@
 """Find and create models by name: those of this package and timm's."""
 
+from collections.abc import Mapping
 from dataclasses import fields
 from difflib import get_close_matches
 from typing import Any
@@ -11,6 +12,7 @@ from spectral_vmamba.models import local_vim, msvmamba, spectral_vmamba, vim, vm
 from spectral_vmamba.models._builder import Family
 from spectral_vmamba.models._timm import timm
 from spectral_vmamba.models.invariant import POSE_OPTIONS, InvariantModel
+from spectral_vmamba.models.recorded_options import record_options
 from spectral_vmamba.models.spectral_config import SpectralConfig
 from spectral_vmamba.ops.frames import Frame, TurnPool
 
@@ -37,6 +39,20 @@ def find_family(name: str) -> Family | None:
     """Return the family of a registered name, with or without timm's tag; None for models of timm."""
     architecture = name.split(".")[0]
     return next((family for family in FAMILIES if architecture in family.names), None)
+
+
+def options_off_default(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options without those that a registered network has anyway; of other networks, all.
+
+    >>> options_off_default("spectral_vmamba_nano", {"eigenvectors": 4, "neighbors": 10})
+    {'neighbors': 10}
+    """
+    family = find_family(name)
+    if family is None:
+        return dict(options)
+    defaults = record_options(family.config(name))
+    chosen = record_options(family.config(name, **options))
+    return {key: value for key, value in options.items() if key not in defaults or chosen[key] != defaults[key]}
 
 
 def is_spectral(name: str) -> bool:

@@ -13,7 +13,7 @@ from spectral_vmamba._version import __version__
 from spectral_vmamba.data.dataset import ImageDataset
 from spectral_vmamba.data.subsets import write_subset
 from spectral_vmamba.inference import Evaluation, Predictor, evaluate, load
-from spectral_vmamba.models import create_model
+from spectral_vmamba.models import create_model, options_off_default
 from spectral_vmamba.studies.scales import Scale
 from spectral_vmamba.studies.study import Job, StudyOptions, digest
 from spectral_vmamba.training import FitResult, Reporter, TrainConfig, fit, recipe
@@ -130,6 +130,7 @@ class _Source:
         given = {"epochs": options.epochs, "image_size": options.image_size, "workers": options.workers}
         changes = {name: value for name, value in given.items() if value is not None}
         settings = {**scale.settings, **variant.settings, **changes}
+        settings["model_options"] = options_off_default(settings["model"], settings.get("model_options", {}))
         config = recipe(scale.recipe, data=self.data, val_data=self.val_data, seed=seed, tracker="none", **settings)
         if config.cache:
             config = replace(config, cache_folder=options.cache_folder)
