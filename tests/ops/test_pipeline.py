@@ -176,5 +176,5 @@ def test_large_batches_are_processed_in_groups(monkeypatch):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_opcheck(dtype):
     features = torch.randn(2, 20, 3, dtype=dtype)
-    arguments = (features, 4, 5, "square", 0, None, 3, 5, "auto")
+    arguments = (features, 4, 5, "square", 0, None, 3, 5, "auto", "either", "bridged", False, "image", "content")
     torch.library.opcheck(torch.ops.spectral_vmamba.spectral_ranks, arguments)

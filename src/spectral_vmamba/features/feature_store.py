@@ -29,6 +29,7 @@ from spectral_vmamba.features.cached_views import KEY_BYTES
 from spectral_vmamba.models import SpectralTokenizer, SpectralVMamba
 from spectral_vmamba.models.tokens import Tokens
 from spectral_vmamba.ops.grid import Grid
+from spectral_vmamba.ops.spectral import DEFAULT_RULES
 from spectral_vmamba.ops.traversal import Traversal
 from spectral_vmamba.utils.progress import Progress, no_progress
 from spectral_vmamba.utils.tensor_file import digest_tensors
@@ -158,7 +159,8 @@ def frozen_tokenizer(model: nn.Module) -> SpectralTokenizer:
     if isinstance(model, SpectralVMamba) and model.tokenizer.is_fixed:
         return model.tokenizer
     raise ValueError(
-        f"caching features requires a frozen stem, which this {type(model).__name__} does not have; "
+        f"caching features requires a frozen stem and orders that depend on its features alone, which this "
+        f"{type(model).__name__} does not have; "
         "use spectral_vmamba_lite, whose stem is frozen by default, or pass --no-cache"
     )
 
@@ -218,8 +220,9 @@ def _describe(tokenizer: SpectralTokenizer, preprocessing: Preprocessing, precis
 
 
 def _orders_folder(folder: Path, tokenizer: SpectralTokenizer) -> Path:
-    settings = asdict(tokenizer.config)
-    return folder / f"orders-{_digest_settings({name: settings[name] for name in _ORDER_SETTINGS})}"
+    settings, rules = asdict(tokenizer.config), tokenizer.config.rules
+    chosen = {name: settings[name] for name in _ORDER_SETTINGS}
+    return folder / f"orders-{_digest_settings({**chosen, **({} if rules == DEFAULT_RULES else asdict(rules))})}"
 
 
 def _digest_settings(settings: dict[str, Any]) -> str:

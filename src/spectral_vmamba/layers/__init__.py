@@ -1,7 +1,7 @@
 """The parts of the networks as modules: RFN and its stems, S6 mixers (scan and STM), blocks, downsampling."""
 
 from spectral_vmamba.layers.block import Block
-from spectral_vmamba.layers.downsample import ConvDownsample, Downsample
+from spectral_vmamba.layers.downsample import ConvDownsample, CornerDownsample, Downsample
 from spectral_vmamba.layers.local_mixing import DepthwiseConv, IsotropicConv
 from spectral_vmamba.layers.mixer import S6Mixer
 from spectral_vmamba.layers.radius import RadiusEmbedding
@@ -14,6 +14,7 @@ __all__ = [
     "Block",
     "ConvDownsample",
     "ConvStem",
+    "CornerDownsample",
     "DepthwiseConv",
     "Downsample",
     "IsotropicConv",

@@ -10,8 +10,7 @@ from spectral_vmamba.ops.traversal import Traversal
 class Downsample(nn.Module):
     """Linear c → 2c, then a max-pool that commutes with quarter turns, then LayerNorm. Without `halve`, no max-pool.
 
-    The new token takes its ranks along the eigenvectors from the longest feature vector of its window. The paper's code
-    takes them from the top-left cell of every 2×2, which is a different cell once the image is turned.
+    The new token takes its ranks along the eigenvectors from the longest feature vector of its window.
     """
 
     def __init__(self, width: int, new_width: int, halve: bool = True):
@@ -26,8 +25,19 @@ class Downsample(nn.Module):
         x = self.widen(x)
         if not self.halve:
             return self.norm(x), traversal
-        pooled, halved = max_pool(x, traversal)
+        pooled, halved = self.pool(x, traversal)
         return self.norm(pooled), halved
+
+    def pool(self, x: Float[Tensor, "b l c"], traversal: Traversal) -> tuple[Float[Tensor, "b l_half c2"], Traversal]:
+        return max_pool(x, traversal)
+
+
+class CornerDownsample(Downsample):
+    """The authors': the features and ranks of the top-left cell of every 2×2, another cell once the image is turned."""
+
+    def pool(self, x: Float[Tensor, "b l c"], traversal: Traversal) -> tuple[Float[Tensor, "b l_half c2"], Traversal]:
+        corners = traversal.grid.corners().to(x.device)
+        return x.index_select(1, corners), traversal.select(corners)
 
 
 def max_pool(x: Float[Tensor, "b l c"], traversal: Traversal) -> tuple[Float[Tensor, "b l_half c"], Traversal]:

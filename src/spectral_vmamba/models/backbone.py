@@ -40,12 +40,11 @@ class Backbone(Classifier):
     """A hierarchy of stages. Takes float images (b, in_chans, H, W) of at least one patch.
 
     In place of images, every method also takes the `Tokens` that `tokenizer` returned for them. A subclass defines
-    `config_class`, `downsample_class`, `build_input_layers` and `build_block`.
+    `config_class`, `build_input_layers`, `build_downsample` and `build_block`.
     """
 
     tokenizer: SpectralTokenizer | PatternTokenizer
     stages: nn.ModuleList
-    downsample_class: type[nn.Module]  # called with a width, the next stage's width, and whether to halve the grid
     stem_pattern = r"^tokenizer"  # parameters of the input layers, for `group_matcher`
     output_fmt = "NCHW"  # of `forward_features`, where timm looks for it
 
@@ -63,6 +62,10 @@ class Backbone(Classifier):
         """Create `tokenizer`, and any layers between it and the first stage."""
         raise NotImplementedError
 
+    def build_downsample(self, width: int, new_width: int, halve: bool) -> nn.Module:
+        """Create the layer between two stages; `halve`: whether it halves the grid."""
+        raise NotImplementedError
+
     def build_block(self, width: int, drop_path: nn.Module) -> nn.Module:
         raise NotImplementedError
 
@@ -73,7 +76,7 @@ class Backbone(Classifier):
         rates = torch.linspace(0, drop_path_rate, sum(depths), device="cpu").split(list(depths))
         self.stages = nn.ModuleList()
         for i, width in enumerate(widths):
-            downsample = self.downsample_class(widths[i - 1], width, strides[i] > strides[i - 1]) if i else None
+            downsample = self.build_downsample(widths[i - 1], width, strides[i] > strides[i - 1]) if i else None
             drop_paths = [DropPath(rate) if rate else nn.Identity() for rate in rates[i].tolist()]
             self.stages.append(Stage([self.build_block(width, drop_path) for drop_path in drop_paths], downsample))
         # For tools that hook a layer and expect feature maps, such as Grad-CAM: the output of stage i passes through

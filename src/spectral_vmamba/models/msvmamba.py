@@ -33,12 +33,14 @@ class MSVMamba(Backbone):
 
     config: MSVMambaConfig
     config_class = MSVMambaConfig
-    downsample_class = PatchMerging
 
     def build_input_layers(self) -> None:
         config = self.config
         stem = PatchStem(self.in_chans, config.widths[0], config.patch_size)
         self.tokenizer = PatternTokenizer(config, stem, self.in_chans, config.patch_size, "raster")
+
+    def build_downsample(self, width: int, new_width: int, halve: bool) -> PatchMerging:
+        return PatchMerging(width, new_width, halve)
 
     def build_block(self, width: int, drop_path: nn.Module) -> MultiScaleBlock:
         mixer = MultiScaleMixer(width, self.config.expand, self.config.state_size, self.config.backend)

@@ -1,7 +1,7 @@
 """The configuration of Spectral VMamba."""
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
 
 from spectral_vmamba.layers.mixer import LocalMixing, Merge
 from spectral_vmamba.layers.rfn import TurnPool, Turns, are_quarter_turns, check_turns
@@ -10,8 +10,11 @@ from spectral_vmamba.ops.frames import Frame
 from spectral_vmamba.ops.grid import Domain, Grid
 from spectral_vmamba.ops.orders import Pattern, pattern_directions, pattern_orders
 from spectral_vmamba.ops.selective_scan import Backend
-from spectral_vmamba.ops.spectral import SOLVERS, Solver
+from spectral_vmamba.ops.spectral import DEFAULT_RULES, SOLVERS, GraphRules, Solver
+from spectral_vmamba.ops.spectral.rules import Components, DistanceScale, Edges, SignRule
 
+GraphFeatures = Literal["stem", "in_proj"]
+Pooling = Literal["max", "corner"]
 _PAIRED_TRAVERSALS = ("spectral", "random")  # two paths along each vector: ascending and descending
 
 
@@ -50,6 +53,14 @@ class SpectralConfig(HierarchyConfig):
     radius_embedding: bool = False
     mlp_ratio: float = 4.0
     backend: Backend = "auto"
+    # where the paper or the authors' code does something else: `GraphRules`, and
+    edges: Edges = "either"
+    components: Components = "bridged"
+    self_neighbor: bool = False
+    distance_scale: DistanceScale = "image"
+    sign_rule: SignRule = "content"
+    graph_features: GraphFeatures = "stem"  # "in_proj": those that enter the first scan, so that orders are learned
+    pooling: Pooling = "max"  # "corner": the top-left token of each window, whatever its features
     frame: Frame = field(default="quarter", kw_only=True)
     # copies of the image of which RFN pools the stem's maps; 1: no RFN
     turns: Turns = field(default=4, kw_only=True)
@@ -70,10 +81,29 @@ class SpectralConfig(HierarchyConfig):
                 f"got {self.traversal!r}"
             )
         _check_choice("solver", self.solver, SOLVERS)
+        _check_choice("graph_features", self.graph_features, ("stem", "in_proj"))
+        _check_choice("pooling", self.pooling, ("max", "corner"))
+        if self.pooling == "corner" and self.domain != "square":
+            raise ValueError(
+                "expected pooling max with the domain disk, where windows can lack their corner; got corner"
+            )
+        if self.rules != DEFAULT_RULES and self.solver not in ("auto", "dense"):
+            raise ValueError(
+                f"expected the solver auto or dense with other rules than the default ones, got {self.solver}"
+            )
         if self.eigenvectors < 1:
             raise ValueError(f"expected eigenvectors ≥ 1, got {self.eigenvectors}")
         if self.neighbors is not None and self.neighbors < 1:
             raise ValueError(f"expected neighbors ≥ 1, or None for every pair of tokens, got {self.neighbors}")
+
+    @property
+    def rules(self) -> GraphRules:
+        return GraphRules(**{field.name: getattr(self, field.name) for field in fields(GraphRules)})
+
+    @property
+    def has_fixed_orders(self) -> bool:
+        """Whether the orders of an image depend on nothing but its stem features."""
+        return self.graph_features == "stem" and self.distance_scale == "image"
 
     @property
     def features_only_options(self) -> dict[str, Any]:
@@ -102,7 +132,13 @@ class SpectralConfig(HierarchyConfig):
     @property
     def is_quarter_turn_invariant_without_frame(self) -> bool:
         """RFN makes the features equivariant and STS the orders invariant; local mixing must be isotropic."""
-        return are_quarter_turns(self.turns) and self.traversal == "spectral" and self.local_mixing != "depthwise"
+        return (
+            are_quarter_turns(self.turns)
+            and self.traversal == "spectral"
+            and self.local_mixing != "depthwise"
+            and self.sign_rule == "content"
+            and self.pooling == "max"
+        )
 
 
 def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:

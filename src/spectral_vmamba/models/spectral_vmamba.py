@@ -2,10 +2,13 @@
 
 from typing import Any
 
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
 from timm.models import register_model
-from torch import nn
+from torch import Tensor, nn
 
-from spectral_vmamba.layers import Block, Downsample, RadiusEmbedding, S6Mixer
+from spectral_vmamba.layers import Block, CornerDownsample, Downsample, RadiusEmbedding, S6Mixer
 from spectral_vmamba.models._builder import Family
 from spectral_vmamba.models.backbone import Backbone
 from spectral_vmamba.models.classifier import init_linear
@@ -13,6 +16,7 @@ from spectral_vmamba.models.spectral_config import SpectralConfig
 from spectral_vmamba.models.stem_factory import first_convolution, stem_normalization
 from spectral_vmamba.models.tokenizer import SpectralTokenizer
 from spectral_vmamba.models.tokens import Inputs, Tokens
+from spectral_vmamba.ops.grid import Grid
 
 
 class SpectralVMamba(Backbone):
@@ -24,7 +28,6 @@ class SpectralVMamba(Backbone):
     config: SpectralConfig
     config_class = SpectralConfig
     tokenizer: SpectralTokenizer
-    downsample_class = Downsample
     stem_pattern = r"^(?:tokenizer|project|radius)"
     no_decay_suffixes = ("radius.table",)
 
@@ -40,6 +43,10 @@ class SpectralVMamba(Backbone):
         first, channels = self.config.widths[0], self.tokenizer.channels
         self.project = nn.Identity() if channels == first else nn.Linear(channels, first)
         self.radius = RadiusEmbedding(first) if self.config.radius_embedding else None
+
+    def build_downsample(self, width: int, new_width: int, halve: bool) -> Downsample:
+        kind = CornerDownsample if self.config.pooling == "corner" else Downsample
+        return kind(width, new_width, halve)
 
     def build_block(self, width: int, drop_path: nn.Module) -> Block:
         config = self.config
@@ -63,11 +70,24 @@ class SpectralVMamba(Backbone):
     def tokenize(self, inputs: Inputs) -> Tokens:
         """Return the tokens that enter the first stage: RFN and STS, if images are given, then projection and radius
         embedding."""
+        if self.config.graph_features == "in_proj":
+            return self._tokenize_by_first_scan(inputs)
         tokens, traversal, pose = super().tokenize(inputs)
+        return Tokens(self._embed(tokens, traversal.grid), traversal, pose)
+
+    def _embed(self, tokens: Float[Tensor, "b l stem"], grid: Grid) -> Float[Tensor, "b l c"]:
         x = self.project(tokens)
-        if self.radius is not None:
-            x = x + self.radius(traversal.grid)
-        return Tokens(x, traversal, pose)
+        return x if self.radius is None else x + self.radius(grid)
+
+    def _tokenize_by_first_scan(self, inputs: Inputs) -> Tokens:
+        """As `tokenize`, with the graph of the features that enter the first scan: the order of the authors' code."""
+        tokens, grid, pose = inputs.features() if isinstance(inputs, Tokens) else self.tokenizer.features(inputs)
+        x = self._embed(tokens, grid)
+        first_stage: Any = self.stages[0]
+        first = first_stage.blocks[0]
+        with torch.no_grad():
+            features = F.silu(first.mixer.in_proj(first.mixer_norm(x)))
+        return Tokens(x, self.tokenizer.traverse(features, grid), pose)
 
 
 _NANO = {"widths": (48, 96, 192), "depths": (2, 3, 1), "stem": "conv", "patch_size": 4, "local_mixing": "isotropic"}
@@ -81,10 +101,22 @@ _LITE = {
     "finest_stride": 2,
 }
 _TINY = {"widths": (256, 512, 1024, 2048), "depths": (2, 2, 5, 2), "drop_path_rate": 0.2}
+_SMALL = {**_TINY, "depths": (2, 2, 15, 2), "drop_path_rate": 0.6}
+_BASE = {**_TINY, "depths": (2, 2, 15, 2), "drop_path_rate": 0.3}
 # The paper's ablations remove one idea each. The frame is off: it would make each of them invariant.
 _CROSS = {"traversal": "cross", "frame": "none"}
 _NO_RFN = {"turns": 1, "frame": "none"}
 _RANDOM = {"traversal": "random", "frame": "none"}
+# What the authors' code does otherwise, all at once; its sign rule is the one of the paper's text.
+_PUBLISHED = {
+    "frame": "none",
+    "graph_features": "in_proj",
+    "self_neighbor": True,
+    "distance_scale": "batch",
+    "components": "unbridged",
+    "sign_rule": "first",
+    "pooling": "corner",
+}
 
 FAMILY = Family(
     "Spectral VMamba",
@@ -93,21 +125,25 @@ FAMILY = Family(
         "spectral_vmamba_nano": _NANO,
         "spectral_vmamba_lite": _LITE,
         "spectral_vmamba_tiny": _TINY,
-        "spectral_vmamba_small": {**_TINY, "depths": (2, 2, 15, 2), "drop_path_rate": 0.6},
-        "spectral_vmamba_base": {**_TINY, "depths": (2, 2, 15, 2), "drop_path_rate": 0.3},
+        "spectral_vmamba_small": _SMALL,
+        "spectral_vmamba_base": _BASE,
         "vmamba_rfn_nano": {**_NANO, **_CROSS},
         "vmamba_rfn_tiny": {**_TINY, **_CROSS},
         "spectral_vmamba_no_rfn_nano": {**_NANO, **_NO_RFN},
         "spectral_vmamba_no_rfn_tiny": {**_TINY, **_NO_RFN},
         "spectral_vmamba_random_nano": {**_NANO, **_RANDOM},
         "spectral_vmamba_random_tiny": {**_TINY, **_RANDOM},
+        "spectral_vmamba_nano_published": {**_NANO, **_PUBLISHED},
+        "spectral_vmamba_tiny_published": {**_TINY, **_PUBLISHED},
+        "spectral_vmamba_small_published": {**_SMALL, **_PUBLISHED},
+        "spectral_vmamba_base_published": {**_BASE, **_PUBLISHED},
     },
 )
 
 
 default_cfgs = FAMILY.default_cfgs(
     "Spectral State Space Model for Rotation-Invariant Visual Representation Learning",
-    {"spectral_vmamba_lite": 128, **{name: 32 for name in FAMILY.names if name.endswith("_nano")}},
+    {"spectral_vmamba_lite": 128, **{name: 32 for name in FAMILY.names if "_nano" in name}},
 )
 
 
@@ -182,3 +218,27 @@ def spectral_vmamba_random_nano(pretrained: bool = False, **kwargs) -> SpectralV
 def spectral_vmamba_random_tiny(pretrained: bool = False, **kwargs) -> SpectralVMamba:
     """Ablation of STS: random orders, tiny."""
     return FAMILY.build("spectral_vmamba_random_tiny", pretrained, **kwargs)
+
+
+@register_model
+def spectral_vmamba_nano_published(pretrained: bool = False, **kwargs) -> SpectralVMamba:
+    """Nano with the choices of the authors' code, which is not invariant to quarter turns."""
+    return FAMILY.build("spectral_vmamba_nano_published", pretrained, **kwargs)
+
+
+@register_model
+def spectral_vmamba_tiny_published(pretrained: bool = False, **kwargs) -> SpectralVMamba:
+    """The paper's T with the choices of the authors' code, which is not invariant to quarter turns."""
+    return FAMILY.build("spectral_vmamba_tiny_published", pretrained, **kwargs)
+
+
+@register_model
+def spectral_vmamba_small_published(pretrained: bool = False, **kwargs) -> SpectralVMamba:
+    """The paper's S with the choices of the authors' code, which is not invariant to quarter turns."""
+    return FAMILY.build("spectral_vmamba_small_published", pretrained, **kwargs)
+
+
+@register_model
+def spectral_vmamba_base_published(pretrained: bool = False, **kwargs) -> SpectralVMamba:
+    """The paper's B with the choices of the authors' code, which is not invariant to quarter turns."""
+    return FAMILY.build("spectral_vmamba_base_published", pretrained, **kwargs)

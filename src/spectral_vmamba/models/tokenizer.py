@@ -28,6 +28,7 @@ class SpectralTokenizer(nn.Module):
         self.in_chans = in_chans
         self.patch_size = config.patch_size
         self.domain: Domain = config.domain
+        self.rules = config.rules
         stem = build_stem(config, in_chans)
         self.channels = stem.channels
         self.finer_channels = stem.finer_channels if config.pyramid else ()
@@ -38,7 +39,7 @@ class SpectralTokenizer(nn.Module):
     def is_fixed(self) -> bool:
         """Whether the tokens and orders of an image stay the same during training, so that they can be cached."""
         frozen = not any(parameter.requires_grad for parameter in self.rfn.parameters())
-        return frozen and self.config.turns != "random"
+        return frozen and self.config.turns != "random" and self.config.has_fixed_orders
 
     def forward(self, images: Float[Tensor, "b rgb H W"] | Posed) -> Tokens:
         tokens, grid, pose = self.features(images)
@@ -87,7 +88,7 @@ class SpectralTokenizer(nn.Module):
             return random_traversal(grid, tokens.shape[0], config.eigenvectors, config.seed, tokens.device)
         if config.traversal != "spectral":
             return PatternTraversal.from_pattern(config.traversal, grid, tokens.shape[0], tokens.device)
-        return spectral_traversal(tokens, grid, config.eigenvectors, config.neighbors, config.solver)
+        return spectral_traversal(tokens, grid, config.eigenvectors, config.neighbors, config.solver, self.rules)
 
 
 class PatternTokenizer(nn.Module):

@@ -39,12 +39,14 @@ class VMamba(Backbone):
 
     config: VMambaConfig
     config_class = VMambaConfig
-    downsample_class = ConvDownsample
 
     def build_input_layers(self) -> None:
         config = self.config
         stem = ConvStem(self.in_chans, config.widths[0], config.patch_size)
         self.tokenizer = PatternTokenizer(config, stem, self.in_chans, config.patch_size, config.orders)
+
+    def build_downsample(self, width: int, new_width: int, halve: bool) -> ConvDownsample:
+        return ConvDownsample(width, new_width, halve)
 
     def build_block(self, width: int, drop_path: nn.Module) -> Block:
         config = self.config

@@ -58,6 +58,10 @@ class Grid:
         """
         return self.table("windows")
 
+    def corners(self) -> Int[Tensor, "l_half"]:
+        """For each token of `halve()`, the token in the even row and column that it replaces. Of a square domain."""
+        return self.table("corners")
+
     def table(self, name: str, names: str = "") -> Int[Tensor, "..."]:
         """A registered index table of this grid (see `ops.tables`)."""
         return index_table(name, (self.rows, self.columns, self.level), names, self._circle)
@@ -129,6 +133,11 @@ def _squared_radii(sizes: tuple[int, ...], names: str, circle: float | None) -> 
     mask = _token_mask(sizes, circle)
     height, width = mask.shape
     return (_doubled_offsets(height)[:, None] ** 2 + _doubled_offsets(width) ** 2)[mask]
+
+
+@register_table("corners")
+def _corners(sizes: tuple[int, ...], names: str, circle: float | None) -> np.ndarray:
+    return token_numbers(sizes, circle)[::2, ::2].ravel()
 
 
 @register_table("windows")

@@ -56,6 +56,10 @@ class Traversal:
         total = _window_values((self.content << 20) + hash_ranks(self.content), windows, 0).sum(-1)
         return Traversal.from_ranks(self.grid.halve(), ranks, tied_ranks(total * (_WINDOW_MULTIPLE // count)))
 
+    def select(self, tokens: Int[Tensor, "l_half"]) -> "Traversal":
+        """The traversal of the halved grid, whose tokens are these ones."""
+        return Traversal.from_ranks(self.grid.halve(), self.ranks[..., tokens], self.content[:, tokens])
+
     def undo_pose(self, pose: Pose) -> "Traversal":
         """The same traversal on the grid of the original images.
 
@@ -91,6 +95,9 @@ class PatternTraversal(Traversal):
 
     def pool(self, strength: Float[Tensor, "b l"]) -> "PatternTraversal":
         return PatternTraversal.from_pattern(self.pattern, self.grid.halve(), strength.shape[0], strength.device)
+
+    def select(self, tokens: Int[Tensor, "l_half"]) -> "PatternTraversal":
+        return PatternTraversal.from_pattern(self.pattern, self.grid.halve(), self.orders.shape[0], tokens.device)
 
 
 def visiting_orders(

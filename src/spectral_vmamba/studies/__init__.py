@@ -1,7 +1,9 @@
 """The paper's figures and tables: what is measured, at which scale, and the numbers. Requires the extra `train`."""
 
-from spectral_vmamba.studies.accuracy_studies import EIGENVECTORS, NEIGHBORS
+from spectral_vmamba.studies.accuracy_studies import EIGENVECTORS, NEIGHBORS, ORDERS
+from spectral_vmamba.studies.components_study import ComponentsStudy
 from spectral_vmamba.studies.cost_study import CostStudy
+from spectral_vmamba.studies.departures_study import DeparturesStudy
 from spectral_vmamba.studies.dynamics_study import DynamicsStudy
 from spectral_vmamba.studies.families import TABLE1
 from spectral_vmamba.studies.flop_study import FlopStudy
@@ -26,6 +28,9 @@ STUDIES = {
         RandomRfnStudy(),
         TraversalStudy(),
         SegmentationStudy(),
+        DeparturesStudy(),
+        ComponentsStudy(),
+        ORDERS,
     )
 }
 

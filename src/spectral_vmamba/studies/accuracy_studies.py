@@ -1,24 +1,25 @@
-"""Studies that compare one number, the accuracy: Figure 5 (eigenvectors), Table 2 (neighbors), Table 1 (families)."""
+"""Studies that compare one number, the accuracy: Figure 5 (eigenvectors), Table 2 (neighbors), and visiting orders."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from spectral_vmamba.studies.row_tables import markdown, percent
-from spectral_vmamba.studies.scales import RANDOM, SPECTRAL, VMAMBA, Scale
+from spectral_vmamba.studies.scales import CROSS_RFN, RANDOM, SPECTRAL, VMAMBA, Scale
 from spectral_vmamba.studies.study import Job, StudyOptions
 from spectral_vmamba.studies.training_jobs import (
     TrainedRow,
     TrainedRun,
     Variant,
     by_network,
+    count_quarter_flips,
     networks,
     row_fields,
     training_jobs,
 )
 from spectral_vmamba.utils.progress import Progress
 
-_QUARTERS = 90.0
+QUARTERS = 90.0
 
 
 @dataclass(frozen=True)
@@ -44,17 +45,17 @@ class AccuracyStudy:
 
     def plan(self, options: StudyOptions) -> list[Job[AccuracyRow]]:
         def measure(run: TrainedRun, progress: Progress) -> AccuracyRow:
-            evaluation = run.evaluate(options, _QUARTERS, progress)
+            evaluation = run.evaluate(options, QUARTERS, progress)
             return AccuracyRow(
                 **row_fields(run),
                 images=evaluation.scores.images,
                 top1=evaluation.scores.top1,
                 top5=evaluation.scores.top5,
                 trainable_parameters=run.trainable_parameters,
-                quarter_flips=sum(point.flips for point in evaluation.sweeps[0].quarters),
+                quarter_flips=count_quarter_flips(evaluation),
             )
 
-        return training_jobs(options, self.variants(options.settings_of_scale), measure, {"accuracy": _QUARTERS})
+        return training_jobs(options, self.variants(options.settings_of_scale), measure, {"accuracy": QUARTERS})
 
     def summarize(self, rows: Sequence[AccuracyRow]) -> str:
         cells = [
@@ -87,6 +88,12 @@ def neighbor_variants(scale: Scale) -> list[Variant]:
     return [spectral.with_options(label, neighbors=k) for label, k in [*choices, ("all pairs", "none")]]
 
 
+def order_variants(scale: Scale) -> list[Variant]:
+    """The same networks with RFN, which visit tokens in spectral, VMamba's and random orders, as many as theirs."""
+    return networks(scale, SPECTRAL, CROSS_RFN, RANDOM)
+
+
+ORDERS = AccuracyStudy("orders", "accuracy with spectral, raster and random orders", "not in the paper", order_variants)
 EIGENVECTORS = AccuracyStudy(
     "eigenvectors", "accuracy against the number of eigenvectors", "Fig. 5", eigenvector_variants
 )

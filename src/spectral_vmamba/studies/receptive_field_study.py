@@ -3,12 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-import torch
-
-from spectral_vmamba.data.decode import normalize
 from spectral_vmamba.data.seeding import MODEL, preserve_generators, reseed
-from spectral_vmamba.inference.evaluate import evaluation_images
 from spectral_vmamba.metrics.receptive_field import SHARES, ReceptiveField, measure_receptive_field
 from spectral_vmamba.models import create_model
 from spectral_vmamba.studies.row_tables import markdown, percent
@@ -66,11 +61,7 @@ class ReceptiveFieldStudy:
 
 def measure_fields(run: TrainedRun, progress: Progress) -> ReceptiveFieldRow:
     predictor = run.predictor
-    dataset, _ = evaluation_images(predictor, None)
-    chosen = np.linspace(0, len(dataset) - 1, min(IMAGES, len(dataset))).round().astype(int)
-    transform = predictor.preprocessing.eval_transform()
-    views = torch.stack([transform(dataset.open(int(i))).pixels for i in chosen])
-    images = normalize(views, predictor.preprocessing.mean, predictor.preprocessing.std)
+    images = run.test_images(IMAGES)
     with preserve_generators():
         reseed(MODEL, run.seed)  # the weights that the run began with
         fresh = create_model(run.config.model, num_classes=len(predictor.classes), **run.config.network_options)

@@ -7,12 +7,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from spectral_vmamba._version import __version__
 from spectral_vmamba.data.dataset import ImageDataset
 from spectral_vmamba.data.subsets import write_subset
 from spectral_vmamba.inference import Evaluation, Predictor, evaluate, load
+from spectral_vmamba.inference.evaluate import evaluation_images
 from spectral_vmamba.models import create_model, options_off_default
 from spectral_vmamba.studies.scales import Scale
 from spectral_vmamba.studies.study import Job, StudyOptions, digest
@@ -65,6 +69,13 @@ class TrainedRun:
         parameters = self.predictor.model.parameters()
         return sum(parameter.numel() for parameter in parameters if parameter.requires_grad)
 
+    def test_images(self, count: int) -> Float[Tensor, "b c h w"]:
+        """At most `count` test images, evenly spaced, as the network takes them."""
+        dataset, _ = evaluation_images(self.predictor, None)
+        chosen = np.linspace(0, len(dataset) - 1, min(count, len(dataset))).round().astype(int)
+        transform = self.predictor.preprocessing.eval_transform()
+        return self.predictor.inputs(torch.stack([transform(dataset.open(int(i))).pixels for i in chosen]))
+
     def evaluate(
         self, options: StudyOptions, rotations: float, progress: Progress, predictor: Predictor | None = None
     ) -> Evaluation:
@@ -76,6 +87,11 @@ class TrainedRun:
             cache_folder=self.config.cache_folder,
             progress=progress,
         )
+
+
+def count_quarter_flips(evaluation: Evaluation) -> int:
+    """Predictions that change at 90, 180 and 270°."""
+    return sum(point.flips for point in evaluation.sweeps[0].quarters)
 
 
 Measure = Callable[[TrainedRun, Progress], Row]

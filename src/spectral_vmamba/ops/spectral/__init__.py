@@ -4,6 +4,7 @@ from spectral_vmamba.ops.spectral.canonical import canonical_vectors
 from spectral_vmamba.ops.spectral.eigenpairs import ConvergenceError, Eigenpairs
 from spectral_vmamba.ops.spectral.graph import affinity, normalized_laplacian
 from spectral_vmamba.ops.spectral.pipeline import spectral_ranks, spectral_traversal
+from spectral_vmamba.ops.spectral.rules import DEFAULT_RULES, GraphRules
 from spectral_vmamba.ops.spectral.solvers import SOLVERS, Solver, smallest_eigenpairs
 from spectral_vmamba.ops.spectral.spectral_native import (
     SparseGraphs,
@@ -13,9 +14,11 @@ from spectral_vmamba.ops.spectral.spectral_native import (
 )
 
 __all__ = [
+    "DEFAULT_RULES",
     "SOLVERS",
     "ConvergenceError",
     "Eigenpairs",
+    "GraphRules",
     "Solver",
     "SparseGraphs",
     "affinity",

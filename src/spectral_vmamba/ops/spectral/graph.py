@@ -9,6 +9,8 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import squareform
 from torch import Tensor
 
+from spectral_vmamba.ops.spectral.rules import DEFAULT_RULES, DistanceScale, Edges, GraphRules
+
 # Squared distances within this share of σ² of each other count as equal: far above float64 rounding, far below content.
 TIE = 1e-10
 # Tokens this near, relative to their lengths, are equal: the remainder of ‖a‖² + ‖b‖² − 2a·b is rounding.
@@ -19,7 +21,10 @@ WEAKEST_EDGE = 1e-6
 
 
 def affinity(
-    features: Float[Tensor, "b l c"], neighbors: int | None, sizes: Int[Tensor, "l"] | None = None
+    features: Float[Tensor, "b l c"],
+    neighbors: int | None,
+    sizes: Int[Tensor, "l"] | None = None,
+    rules: GraphRules = DEFAULT_RULES,
 ) -> Float[Tensor, "b l l"]:
     """W_ij = exp(−‖f_i−f_j‖² / 2σ²) on the edges, 0 elsewhere and on the diagonal.
 
@@ -31,13 +36,22 @@ def affinity(
     `sizes`: how many equal tokens of the image each of the l tokens stands for; one each by default.
     """
     squared = squared_distances(features, sizes)
-    tokens = features.shape[1] if sizes is None else int(sizes.sum())
-    lengths = squared.sqrt() if sizes is None else squared.sqrt() * sizes[:, None] * sizes
-    σ = lengths.sum((-2, -1), keepdim=True) / max(tokens * (tokens - 1), 1)
-    edges = nearest_neighbor_edges(squared, σ, neighbors, sizes)
-    edges = edges | _missing_spanning_edges(edges, squared, σ)
+    σ = _mean_distance(squared, sizes, rules.distance_scale)
+    others = neighbors if neighbors is None or not rules.self_neighbor else neighbors - 1
+    edges = nearest_neighbor_edges(squared, σ, others, sizes, rules.edges)
+    if rules.components == "bridged":
+        edges = edges | _missing_spanning_edges(edges, squared, σ)
     scale = torch.where(σ > 0, 2 * σ**2, 1.0)
-    return torch.where(edges, torch.exp(-squared / scale).clamp_min(WEAKEST_EDGE), 0.0)
+    weights = torch.where(edges, torch.exp(-squared / scale).clamp_min(WEAKEST_EDGE), 0.0)
+    return weights + _diagonal(weights) if rules.self_neighbor else weights
+
+
+def _mean_distance(squared: Tensor, sizes: Tensor | None, over: DistanceScale) -> Float[Tensor, "b 1 1"]:
+    if over == "batch":
+        return squared.sqrt().mean().expand(len(squared), 1, 1)
+    tokens = squared.shape[-1] if sizes is None else int(sizes.sum())
+    lengths = squared.sqrt() if sizes is None else squared.sqrt() * sizes[:, None] * sizes
+    return lengths.sum((-2, -1), keepdim=True) / max(tokens * (tokens - 1), 1)
 
 
 def squared_distances(features: Float[Tensor, "b l c"], sizes: Int[Tensor, "l"] | None = None) -> Tensor:
@@ -55,14 +69,20 @@ def squared_distances(features: Float[Tensor, "b l c"], sizes: Int[Tensor, "l"] 
 
 
 def nearest_neighbor_edges(
-    squared: Float[Tensor, "b l l"], σ: Float[Tensor, "b 1 1"], neighbors: int | None, sizes: Tensor | None = None
+    squared: Float[Tensor, "b l l"],
+    σ: Float[Tensor, "b 1 1"],
+    neighbors: int | None,
+    sizes: Tensor | None = None,
+    rule: Edges = "either",
 ) -> Bool[Tensor, "b l l"]:
     tokens = squared.shape[-1] if sizes is None else int(sizes.sum())
     others = ~_diagonal(squared).expand(squared.shape)
     if neighbors is None or neighbors >= tokens - 1:
         return others
+    if neighbors == 0:
+        return torch.zeros_like(others)
     near = squared <= _kth_nearest(squared.masked_fill(~others, torch.inf), neighbors, sizes) + TIE * σ**2
-    return (near | near.mT) & others
+    return (near | near.mT if rule == "either" else near & near.mT) & others
 
 
 def _kth_nearest(squared: Float[Tensor, "b l l"], k: int, sizes: Int[Tensor, "l"] | None) -> Float[Tensor, "b l 1"]:

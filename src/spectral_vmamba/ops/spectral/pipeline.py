@@ -21,6 +21,8 @@ from spectral_vmamba.ops.spectral.contraction import NodeGraph, contract, has_eq
 from spectral_vmamba.ops.spectral.eigenpairs import Eigenpairs
 from spectral_vmamba.ops.spectral.eigenspaces import Eigenspace, contracted_eigenspaces, group_eigenspaces
 from spectral_vmamba.ops.spectral.graph import affinity, normalized_laplacian
+from spectral_vmamba.ops.spectral.rules import DEFAULT_RULES, GraphRules
+from spectral_vmamba.ops.spectral.rules_pipeline import ranks_by_rules
 from spectral_vmamba.ops.spectral.solvers import Solver, choose_methods, smallest_eigenpairs
 from spectral_vmamba.ops.spectral.spectral_native import GUARD, neighbor_graphs, sparse_eigenpairs
 from spectral_vmamba.ops.traversal import Traversal
@@ -35,10 +37,12 @@ def spectral_traversal(
     eigenvectors: int = 4,
     neighbors: int | None = 5,
     solver: Solver = "auto",
+    rules: GraphRules = DEFAULT_RULES,
 ) -> Traversal:
     """The paper's STS orders of a batch of token features on `grid`.
 
     `neighbors=None` connects every pair of tokens. Computed without gradient, in float64 for features of any dtype.
+    `rules` other than the default ones are computed by the dense solver, whatever `solver` says.
 
     >>> import torch
     >>> from spectral_vmamba import spectral_traversal
@@ -46,7 +50,7 @@ def spectral_traversal(
     >>> spectral_traversal(torch.rand(2, 16, 8), Grid(4, 4), eigenvectors=2).orders.shape  # up and down each
     torch.Size([2, 4, 16])
     """
-    options = (eigenvectors, -1 if neighbors is None else neighbors, solver)
+    options = (eigenvectors, -1 if neighbors is None else neighbors, solver, *astuple(rules))
     ranks, content = spectral_ranks_op(features.detach(), *astuple(grid), *options)
     return Traversal.from_ranks(grid, ranks, content)
 
@@ -57,6 +61,7 @@ def spectral_ranks(
     eigenvectors: int,
     neighbors: int | None,
     solver: Solver = "auto",
+    rules: GraphRules = DEFAULT_RULES,
 ) -> tuple[Int[Tensor, "b m l"], Int[Tensor, "b l"]]:
     """The rank of each token along each eigenvector, and its rank by content (first of all the length of its features).
 
@@ -70,6 +75,10 @@ def spectral_ranks(
     content = features.norm(dim=-1)
     _check(features, content, grid, eigenvectors, neighbors)
     node_ranks = content_ranks(content, grid)
+    if rules != DEFAULT_RULES:
+        squared_radii = grid.squared_radii().to(features.device)
+        ranks = ranks_by_rules(features, content, node_ranks, squared_radii, eigenvectors, neighbors, rules)
+        return ranks.to(device), node_ranks.to(device)
     vectors = torch.cat(
         [
             _canonical_eigenvectors(*group, grid.squared_radii().to(features.device), eigenvectors, neighbors, solver)
@@ -167,16 +176,20 @@ def _check(features: Tensor, content: Tensor, grid: Grid, eigenvectors: int, nei
     "spectral_vmamba::spectral_ranks",
     mutates_args=(),
     schema="(Tensor features, int rows, int columns, str domain, int level, float? diameter, int eigenvectors,"
-    " int neighbors, str solver) -> (Tensor, Tensor)",
+    " int neighbors, str solver, str edges, str components, bool self_neighbor, str distance_scale, str sign_rule)"
+    " -> (Tensor, Tensor)",
 )
-def spectral_ranks_op(features, rows, columns, domain, level, diameter, eigenvectors, neighbors, solver):
-    """`spectral_ranks` as one node for compilers and exporters. Takes the fields of the grid; −1 neighbors: None."""
+def spectral_ranks_op(features, rows, columns, domain, level, diameter, eigenvectors, neighbors, solver, *rules):
+    """`spectral_ranks` as one node for compilers and exporters. Takes the fields of the grid and of the rules;
+    −1 neighbors: None."""
     grid = Grid(rows, columns, domain, level, diameter)
-    return spectral_ranks(features, grid, eigenvectors, None if neighbors < 0 else neighbors, solver)
+    return spectral_ranks(
+        features, grid, eigenvectors, None if neighbors < 0 else neighbors, solver, GraphRules(*rules)
+    )
 
 
 @spectral_ranks_op.register_fake
-def _(features, rows, columns, domain, level, diameter, eigenvectors, neighbors, solver):
+def _(features, rows, columns, domain, level, diameter, eigenvectors, neighbors, solver, *rules):
     images, tokens, _ = features.shape
     ranks = features.new_empty((images, eigenvectors, tokens), dtype=torch.int64)
     return ranks, features.new_empty((images, tokens), dtype=torch.int64)
