@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from spectral_vmamba.studies import STUDIES, StudyOptions, run_study
-from spectral_vmamba.studies.accuracy_studies import AccuracyStudy
+from spectral_vmamba.studies.accuracy_studies import AccuracyStudy, order_variants
 from spectral_vmamba.studies.dynamics_study import DynamicsRow, DynamicsStudy, common_levels
-from spectral_vmamba.studies.scales import SCALES, SPECTRAL, VMAMBA
+from spectral_vmamba.studies.scales import CROSS_RFN, RANDOM, SCALES, SPECTRAL, VMAMBA
 from spectral_vmamba.studies.training_jobs import networks
 
 
@@ -52,6 +52,18 @@ def test_a_default_that_is_named_uses_the_same_run(options):
     plain, named = ({job.key["run"] for job in STUDIES[name].plan(options)} for name in ("rotation", "eigenvectors"))
     assert len(plain & named) == 2  # four eigenvectors, and VMamba
     assert len(named) == 6
+
+
+def test_random_rfn_is_not_of_cached_features(options):
+    with pytest.raises(ValueError, match="the scale lite caches their features; choose the scale digits, nano"):
+        STUDIES["random-rfn"].plan(replace(options, scale="lite", data="digits"))
+    assert len(STUDIES["random-rfn"].plan(replace(options, scale="paper", data="digits"))) == 2
+
+
+def test_orders_are_compared_without_local_mixing_where_there_is_some():
+    labels = {name: [variant.label for variant in order_variants(SCALES[name])] for name in ("nano", "lite")}
+    assert labels["lite"] == [SPECTRAL, CROSS_RFN, RANDOM]
+    assert labels["nano"] == [*labels["lite"], *(f"{label}, no local mixing" for label in labels["lite"])]
 
 
 def test_missing_data_says_what_is_needed(options):

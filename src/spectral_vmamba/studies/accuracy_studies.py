@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from spectral_vmamba.models import options_off_default
 from spectral_vmamba.studies.row_tables import markdown, percent
 from spectral_vmamba.studies.scales import CROSS_RFN, RANDOM, SPECTRAL, VMAMBA, Scale
 from spectral_vmamba.studies.study import Job, StudyOptions
@@ -89,8 +90,11 @@ def neighbor_variants(scale: Scale) -> list[Variant]:
 
 
 def order_variants(scale: Scale) -> list[Variant]:
-    """The same networks with RFN, which visit tokens in spectral, VMamba's and random orders, as many as theirs."""
-    return networks(scale, SPECTRAL, CROSS_RFN, RANDOM)
+    """Networks with RFN that visit tokens in spectral, VMamba's and random orders; also without local mixing."""
+    ordered = networks(scale, SPECTRAL, CROSS_RFN, RANDOM)
+    mixes = options_off_default(ordered[0].settings["model"], {"local_mixing": "none"})
+    plain = [variant.with_options(f"{variant.label}, no local mixing", local_mixing="none") for variant in ordered]
+    return [*ordered, *(plain if mixes else [])]
 
 
 ORDERS = AccuracyStudy("orders", "accuracy with spectral, raster and random orders", "not in the paper", order_variants)

@@ -47,8 +47,11 @@ class RandomRfnStudy:
     row: type[RandomRfnRow] = RandomRfnRow
 
     def plan(self, options: StudyOptions) -> list[Job[RandomRfnRow]]:
-        if options.scale in ("lite", "paper"):
-            raise ValueError("random-rfn trains the stem with RFN; choose the scale digits or nano")
+        if options.scale == "lite":
+            raise ValueError(
+                "random-rfn turns images by new angles in every step, but the scale lite caches their features; choose "
+                "the scale digits, nano or paper"
+            )
         (spectral,) = networks(options.settings_of_scale, SPECTRAL)
         variants = [
             spectral.with_options("trained with quarter turns"),
