@@ -41,3 +41,8 @@ def test_the_command_is_stated_without_folders():
     options = StudyOptions(scale="nano", data="/home/me/cifar.npz", seeds=(0, 1), epochs=3, output="elsewhere")
     expected = "spectral-vmamba reproduce rotation --scale nano --data cifar.npz --seeds 0 1 --epochs 3"
     assert command_line("rotation", options) == expected
+
+
+def test_the_command_quotes_options_of_models():
+    options = StudyOptions(model_options={"patch_size": 2})
+    assert command_line("orders", options) == """spectral-vmamba reproduce orders --model-options '{"patch_size": 2}'"""

@@ -54,6 +54,31 @@ def test_a_default_that_is_named_uses_the_same_run(options):
     assert len(named) == 6
 
 
+def test_options_of_the_models_train_other_networks(options):
+    plans = [
+        STUDIES["orders"].plan(replace(options, model_options=each))
+        for each in ({}, {"patch_size": 2}, {"patch_size": 4})
+    ]
+    default, finer, named = ({job.key["run"] for job in plan} for plan in plans)
+    assert not default & finer
+    assert default == named
+
+
+def test_options_that_a_study_compares_are_not_replaced(options):
+    study = STUDIES["eigenvectors"]
+    plans = [study.plan(replace(options, model_options=each)) for each in ({}, {"neighbors": 9}, {"eigenvectors": 3})]
+    assert [len({job.key["run"] for job in plan}) for plan in plans] == [6, 6, 6]
+
+
+def test_options_are_of_spectral_vmamba_and_checked_before_any_training(options):
+    before, after = (
+        [job.key["run"] for job in STUDY.plan(replace(options, model_options=each))] for each in ({}, {"patch_size": 2})
+    )
+    assert [a == b for a, b in zip(before, after, strict=True)] == [False, True]
+    with pytest.raises(ValueError, match=r"spectral_vmamba_nano, a network of the study: .* has no option 'patch'"):
+        STUDY.plan(replace(options, model_options={"patch": 2}))
+
+
 def test_random_rfn_is_not_of_cached_features(options):
     with pytest.raises(ValueError, match="the scale lite caches their features; choose the scale digits, nano"):
         STUDIES["random-rfn"].plan(replace(options, scale="lite", data="digits"))

@@ -1,5 +1,7 @@
 """Reproduce a figure or a table of the paper."""
 
+import json
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -80,11 +82,14 @@ def describe_result(result: "StudyResult[Any]", options: "StudyOptions", numbers
 
 def command_line(name: str, options: "StudyOptions") -> str:
     """The command with the options that are not at their defaults. Files are named without their folders."""
-    words = ["spectral-vmamba", "reproduce", name]
+    from spectral_vmamba.studies import StudyOptions
+
+    words, defaults = ["spectral-vmamba", "reproduce", name], StudyOptions()
     for field in fields(options):
         value = getattr(options, field.name)
-        if field.name in ("output", "cache_folder", "workers") or value == field.default:
+        if field.name in ("output", "cache_folder", "workers") or value == getattr(defaults, field.name):
             continue
+        value = shlex.quote(json.dumps(value)) if isinstance(value, dict) else value
         value = Path(value).name if field.name in ("data", "val_data") else value
         values = value if isinstance(value, tuple) else (value,)
         words += [f"--{field.name.replace('_', '-')}", *map(str, values)]

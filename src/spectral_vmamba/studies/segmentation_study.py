@@ -21,7 +21,7 @@ from spectral_vmamba.segmentation.readers import read_masked_split
 from spectral_vmamba.studies.row_tables import markdown, percent
 from spectral_vmamba.studies.scales import SPECTRAL, VMAMBA
 from spectral_vmamba.studies.study import Job, StudyOptions, digest
-from spectral_vmamba.studies.training_jobs import TrainedRow, by_network, settings_that_matter
+from spectral_vmamba.studies.training_jobs import TrainedRow, by_network, merge_model_options, settings_that_matter
 from spectral_vmamba.training import Reporter
 
 _DIGIT_IMAGES, _DIGIT_SIDE = 240, 32
@@ -61,6 +61,7 @@ class SegmentationStudy:
             network = dict(options.settings_of_scale.networks[label])
             if "turns" in network:  # of RFN; a segmentation network has turns of its own
                 network["model_options"] = {"turns": network.pop("turns"), **network.get("model_options", {})}
+            network["model_options"] = merge_model_options(options, network)
             for seed in options.seeds:
                 changes = {**settings, **network, "frame": "none", "augment": _UPRIGHT}
                 if options.epochs:

@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -42,6 +42,8 @@ class StudyOptions:
     """training epochs; defaults to those of the scale"""
     image_size: int | None = None
     """pixels per side; defaults to the model's"""
+    model_options: dict[str, Any] = field(default_factory=dict)
+    """keywords of the Spectral VMamba networks of the study, as in {patch_size: 2}, besides those that it compares"""
     step: float = 15.0
     """degrees between the angles of a test"""
     cache_folder: str | None = None

@@ -17,7 +17,8 @@ from spectral_vmamba.data.dataset import ImageDataset
 from spectral_vmamba.data.subsets import write_subset
 from spectral_vmamba.inference import Evaluation, Predictor, evaluate, load
 from spectral_vmamba.inference.evaluate import evaluation_images
-from spectral_vmamba.models import create_model, options_off_default
+from spectral_vmamba.inference.model_options import check_model, storable_options
+from spectral_vmamba.models import create_model, is_spectral, options_off_default
 from spectral_vmamba.studies.scales import Scale
 from spectral_vmamba.studies.study import Job, StudyOptions, digest
 from spectral_vmamba.training import FitResult, Reporter, TrainConfig, fit, recipe
@@ -146,12 +147,23 @@ class _Source:
         given = {"epochs": options.epochs, "image_size": options.image_size, "workers": options.workers}
         changes = {name: value for name, value in given.items() if value is not None}
         settings = {**scale.settings, **variant.settings, **changes}
-        settings["model_options"] = options_off_default(settings["model"], settings.get("model_options", {}))
+        settings["model_options"] = merge_model_options(options, settings)
         config = recipe(scale.recipe, data=self.data, val_data=self.val_data, seed=seed, tracker="none", **settings)
         if config.cache:
             config = replace(config, cache_folder=options.cache_folder)
         name = f"{config.model}-{digest([settings_that_matter(config), self.fingerprint, __version__])}"
         return replace(config, output=str(Path(options.output) / "runs" / name))
+
+
+def merge_model_options(options: StudyOptions, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a network of the study, given its settings. Raises a ValueError that names the network."""
+    model, own = settings["model"], settings.get("model_options", {})
+    merged = {**options.model_options, **own} if is_spectral(model) else own
+    try:
+        check_model(model, storable_options(merged))
+    except ValueError as error:
+        raise ValueError(f"{model}, a network of the study: {error}") from error
+    return options_off_default(model, merged)
 
 
 def settings_that_matter(config: RunConfig) -> dict[str, Any]:
