@@ -13,8 +13,8 @@ import numpy as np
 from PIL import Image
 from sklearn.datasets import load_digits
 
-SIDE, DIGIT, DISTANCE = 48, 12, 14  # pixels: of the canvas, of a digit, and from the center of the canvas to a digit
-CLASSES = 5
+SIDE, DIGIT, DISTANCE = 128, 32, 38  # pixels: of the canvas, of a digit, and from the center of the canvas to a digit
+CLASSES = 3
 PAIRS = {"train": 6000, "test": 1500}
 
 

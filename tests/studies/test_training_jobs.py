@@ -37,7 +37,9 @@ def test_networks_are_trained_once(options, tmp_path):
     assert len(list((tmp_path / "runs").iterdir())) == len(dynamics.rows) == 3
 
 
-@pytest.mark.parametrize("changes", [{"epochs": 2}, {"train_images": 60}, {"seeds": (1,)}], ids=str)
+@pytest.mark.parametrize(
+    "changes", [{"epochs": 2}, {"train_images": 60}, {"seeds": (1,)}, {"augment": {"hflip": 0.5}}], ids=str
+)
 def test_changed_settings_use_another_run(options, changes):
     folders = {job.key["run"] for each in (options, replace(options, **changes)) for job in STUDY.plan(each)}
     assert len(folders) == 4

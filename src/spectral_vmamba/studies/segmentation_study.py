@@ -63,7 +63,7 @@ class SegmentationStudy:
                 network["model_options"] = {"turns": network.pop("turns"), **network.get("model_options", {})}
             network["model_options"] = merge_model_options(options, network)
             for seed in options.seeds:
-                changes = {**settings, **network, "frame": "none", "augment": _UPRIGHT}
+                changes = {**settings, **network, "frame": "none", "augment": {**_UPRIGHT, **options.augment}}
                 if options.epochs:
                     changes["epochs"] = options.epochs
                 if options.image_size:

@@ -44,6 +44,8 @@ class StudyOptions:
     """pixels per side; defaults to the model's"""
     model_options: dict[str, Any] = field(default_factory=dict)
     """keywords of the Spectral VMamba networks of the study, as in {patch_size: 2}, besides those that it compares"""
+    augment: dict[str, Any] = field(default_factory=dict)
+    """changes of the augmentation, which by default is that of the scale, as in {hflip: 0}"""
     step: float = 15.0
     """degrees between the angles of a test"""
     cache_folder: str | None = None

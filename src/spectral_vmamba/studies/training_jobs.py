@@ -147,6 +147,7 @@ class _Source:
         given = {"epochs": options.epochs, "image_size": options.image_size, "workers": options.workers}
         changes = {name: value for name, value in given.items() if value is not None}
         settings = {**scale.settings, **variant.settings, **changes}
+        settings["augment"] = {**scale.settings.get("augment", {}), **options.augment}
         settings["model_options"] = merge_model_options(options, settings)
         config = recipe(scale.recipe, data=self.data, val_data=self.val_data, seed=seed, tracker="none", **settings)
         if config.cache:
