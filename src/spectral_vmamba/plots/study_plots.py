@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 from statistics import mean, stdev
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from spectral_vmamba.plots.rotation_plots import lower_limit
-from spectral_vmamba.studies.accuracy_studies import AccuracyRow
 from spectral_vmamba.studies.dynamics_study import DynamicsRow
 from spectral_vmamba.studies.random_rfn_study import RandomRfnRow
 from spectral_vmamba.studies.receptive_field_study import WHEN, ReceptiveFieldRow
@@ -20,6 +19,20 @@ from spectral_vmamba.studies.training_jobs import by_network
 # Okabe and Ito's colors, which color-blind readers can tell apart, each with a line style of its own.
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 _LINES = ("-", "--", "-.", ":")
+QUARTER_TURNS = 3
+
+
+class QuarterRow(Protocol):
+    """A row with the accuracy on upright images, and the predictions that change at 90, 180 and 270°."""
+
+    @property
+    def seed(self) -> int: ...
+    @property
+    def images(self) -> int: ...
+    @property
+    def top1(self) -> float: ...
+    @property
+    def quarter_flips(self) -> int: ...
 
 
 def plot_rotation_study(rows: Sequence[RotationRow]) -> Figure:
@@ -50,26 +63,24 @@ def plot_rotation_study(rows: Sequence[RotationRow]) -> Figure:
     return figure
 
 
-def plot_accuracy_study(rows: Sequence[AccuracyRow], title: str) -> Figure:
-    """A bar per network, with a dot per seed."""
+def plot_accuracy_study(rows: Sequence[QuarterRow], title: str) -> Figure:
+    """Accuracy on the left, changed predictions at quarter turns on the right; a dot for each seed."""
     groups = {network: seeds for (network, _), seeds in by_network(rows).items()}
-    figure = Figure(figsize=(7.5, 0.45 * len(groups) + 1.8), layout="constrained")
-    axis = figure.subplots()
+    figure = Figure(figsize=(10.5, 0.45 * len(groups) + 1.8), layout="constrained")
+    accuracy, flips = figure.subplots(1, 2, sharey=True, width_ratios=(3, 2))
     places = np.arange(len(groups))[::-1]
-    means = [100 * mean(row.top1 for row in seeds) for seeds in groups.values()]
-    errors = [100 * stdev(row.top1 for row in seeds) if len(seeds) > 1 else 0.0 for seeds in groups.values()]
-    axis.barh(places, means, xerr=errors if any(errors) else None, color=_COLORS[5], height=0.65, capsize=3)
-    for place, seeds in zip(places, groups.values(), strict=True):
-        axis.plot([100 * row.top1 for row in seeds], [place] * len(seeds), "o", color=_COLORS[0], markersize=4)
-    for place, value in zip(places, means, strict=True):
-        axis.annotate(f"{value:.1f}", (value, place), (12, 0), textcoords="offset points", va="center", fontsize=9)
-    axis.set_yticks(places, list(groups))
-    lowest = min(100 * row.top1 for row in rows)
-    axis.set_xlim(max(0.0, lowest - max(5.0, 0.25 * (100 - lowest))), min(100, max(means) + 6))
-    axis.set_xlabel("top-1 accuracy on upright images [%]")
-    axis.grid(axis="x", alpha=0.3)
-    axis.set_axisbelow(True)
-    figure.suptitle(f"{title} ({_describe_seeds(rows)})", fontsize=12)
+    shares = {network: [100 * row.top1 for row in seeds] for network, seeds in groups.items()}
+    _draw_seeds(accuracy, places, list(shares.values()))
+    lowest = min(map(min, shares.values()))
+    accuracy.set_xlim(max(0.0, lowest - max(5.0, 0.25 * (100 - lowest))), min(100, max(map(max, shares.values())) + 6))
+    accuracy.set_xlabel("top-1 accuracy on upright images [%]")
+    accuracy.set_yticks(places, list(groups))
+    changed = [[100 * row.quarter_flips / (QUARTER_TURNS * row.images) for row in seeds] for seeds in groups.values()]
+    flips.barh(places, [mean(each) for each in changed], color=_COLORS[4], height=0.65)
+    _draw_seeds(flips, places, changed)
+    flips.set_xlim(0, max(1.0, 1.25 * max(map(max, changed))))
+    flips.set_xlabel("predictions that change at 90, 180 and 270° [%]")
+    figure.suptitle(f"{title[0].upper()}{title[1:]} ({_describe_seeds(rows)})", fontsize=12)
     return figure
 
 
@@ -153,6 +164,19 @@ def plot_segmentation(rows: Sequence[SegmentationRow]) -> Figure:
 
 def _style(number: int) -> dict[str, Any]:
     return {"color": _COLORS[number % len(_COLORS)], "linestyle": _LINES[number % len(_LINES)], "linewidth": 2}
+
+
+def _draw_seeds(axis: Axes, places: np.ndarray, values: Sequence[Sequence[float]]) -> None:
+    """A dot for each seed, and the mean with its standard deviation where there are several."""
+    for place, each in zip(places, values, strict=True):
+        center, spread = mean(each), stdev(each) if len(each) > 1 else 0.0
+        axis.plot(each, [place] * len(each), "o", color=_COLORS[0], markersize=4)
+        if len(each) > 1:
+            axis.errorbar(center, place, xerr=spread, marker="|", markersize=12, color="black", capsize=3)
+        end = max(*each, center + spread)
+        axis.annotate(f"{center:.1f}", (end, place), (9, 0), textcoords="offset points", va="center", fontsize=9)
+    axis.grid(axis="x", alpha=0.3)
+    axis.set_axisbelow(True)
 
 
 def _draw_band(axis: Axes, x: Sequence[float], curves: np.ndarray, label: str, style: dict[str, Any]) -> None:

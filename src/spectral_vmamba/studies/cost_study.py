@@ -78,7 +78,7 @@ class CostStudy:
                     for seconds in (row.graph_seconds, row.eigenvector_seconds, row.order_seconds, row.sts_seconds)
                 ),
                 f"{1e3 * row.backbone_seconds:.1f}",
-                *("–" if size is None else f"{size / 1e6:.0f}" for size in (row.sts_bytes, row.backbone_bytes)),
+                *(_megabytes(size) for size in (row.sts_bytes, row.backbone_bytes)),
             )
             for row in rows
         ]
@@ -158,6 +158,12 @@ def growth_exponent(sizes: Sequence[int], seconds: Sequence[float]) -> float:
     points = sorted(zip(sizes, seconds, strict=True))[len(sizes) // 3 :]
     x, y = np.log(points).T
     return float(np.polyfit(x, y, 1)[0])
+
+
+def _megabytes(size: int | None) -> str:
+    if size is None:
+        return "–"
+    return "<1" if size < 1e6 else f"{size / 1e6:.0f}"
 
 
 def _growth(work: Callable[[], object]) -> int | None:

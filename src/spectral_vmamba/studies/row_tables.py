@@ -14,6 +14,17 @@ def percent(values: Sequence[float]) -> str:
     return text if len(values) == 1 else f"{text} ± {100 * stdev(values):.1f}"
 
 
+def difference(values: Sequence[float], reference: Sequence[float]) -> str:
+    """The mean difference in percent over seeds, and its standard deviation where there are several.
+
+    >>> difference([0.5], [0.6]), difference([0.5, 0.6], [0.45, 0.53])
+    ('-10.0', '+6.0 ± 1.4')
+    """
+    differences = [100 * (value - other) for value, other in zip(values, reference, strict=True)]
+    text = f"{mean(differences):+.1f}"
+    return text if len(differences) == 1 else f"{text} ± {stdev(differences):.1f}"
+
+
 def markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table whose first column is text and whose other columns are numbers.
 
