@@ -10,6 +10,7 @@ from spectral_vmamba.studies.accuracy_studies import AccuracyStudy, order_varian
 from spectral_vmamba.studies.dynamics_study import DynamicsRow, DynamicsStudy, common_levels
 from spectral_vmamba.studies.scales import CROSS_RFN, RANDOM, SCALES, SPECTRAL, VMAMBA
 from spectral_vmamba.studies.training_jobs import networks
+from spectral_vmamba.utils.atomic_files import only_writer
 
 
 @pytest.fixture
@@ -21,7 +22,7 @@ def two_networks(scale):
     return networks(scale, SPECTRAL, VMAMBA)
 
 
-STUDY = AccuracyStudy("accuracy", "two networks", "test", two_networks)
+STUDY = AccuracyStudy("accuracy", "two networks", "test", two_networks, reference=lambda _: SPECTRAL)
 
 
 def test_networks_are_trained_once(options, tmp_path):
@@ -35,6 +36,17 @@ def test_networks_are_trained_once(options, tmp_path):
     dynamics = run_study(DynamicsStudy(), options)  # shares the two runs, and has one more network
     assert [(run / "last.safetensors").stat().st_mtime_ns for run in runs] == times
     assert len(list((tmp_path / "runs").iterdir())) == len(dynamics.rows) == 3
+
+
+def test_a_run_that_another_process_trains_is_not_trained_twice(options, tmp_path):
+    run = tmp_path / "runs" / STUDY.plan(options)[0].key["run"]
+    with (
+        only_writer(run, "training run"),
+        pytest.raises(OSError, match="another process is writing to the training run"),
+    ):
+        run_study(STUDY, options)
+    assert not list(run.iterdir())
+    assert run_study(STUDY, options).rows
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from spectral_vmamba.studies.scales import SPECTRAL, VMAMBA
 from spectral_vmamba.studies.study import Job, StudyOptions, digest
 from spectral_vmamba.studies.training_jobs import TrainedRow, by_network, merge_model_options, settings_that_matter
 from spectral_vmamba.training import Reporter
+from spectral_vmamba.utils.atomic_files import only_writer
 
 _DIGIT_IMAGES, _DIGIT_SIDE = 240, 32
 _RECIPES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -103,7 +104,8 @@ def _job(options: StudyOptions, label: str, config: SegmentConfig) -> Job[Segmen
     config = replace(config, output=str(Path(options.output) / "runs" / name))
 
     def run(reporter: Reporter) -> SegmentationRow:
-        result = fit_segmenter(config, resume=True, reporter=reporter)
+        with only_writer(Path(config.output), "training run"):
+            result = fit_segmenter(config, resume=True, reporter=reporter)
         segmenter = load_segmenter(result.folder / "last.safetensors", "ema" if config.ema else "raw")
         dataset = split.test or split.val
         if options.test_images and options.test_images < len(dataset):

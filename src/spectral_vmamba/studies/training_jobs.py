@@ -23,6 +23,7 @@ from spectral_vmamba.studies.scales import Scale
 from spectral_vmamba.studies.study import Job, StudyOptions, digest
 from spectral_vmamba.training import FitResult, Reporter, TrainConfig, fit, recipe
 from spectral_vmamba.training.run_config import RunConfig
+from spectral_vmamba.utils.atomic_files import only_writer
 from spectral_vmamba.utils.progress import Progress
 from spectral_vmamba.utils.settings import to_json_dict
 
@@ -183,7 +184,8 @@ def _training_job(
     config = source.config(options, variant, seed)
 
     def run(reporter: Reporter) -> Row:
-        result = fit(config, resume=True, reporter=reporter)
+        with only_writer(Path(config.output), "training run"):
+            result = fit(config, resume=True, reporter=reporter)
         return measure(TrainedRun(variant, seed, config, result), reporter.track)
 
     key = {"run": Path(config.output).name, "label": variant.label, **measured}
