@@ -101,7 +101,7 @@ def _draw(name: str, title: str, rows: Sequence[Any]) -> Any:
     from spectral_vmamba.plots.traversal_plots import plot_traversals
     from spectral_vmamba.studies.traversal_study import ANGLES, photograph_traversals
 
-    plots: dict[str, Callable[[Sequence[Any]], Figure]] = {
+    plots: dict[str, Callable[[Sequence[Any]], Any]] = {
         "rotation": study_plots.plot_rotation_study,
         "dynamics": study_plots.plot_dynamics,
         "random-rfn": study_plots.plot_random_rfn,
