@@ -84,7 +84,7 @@ def test_the_plan_names_finished_rows_and_adds_up_the_others(options):
         "1: finished",
         "2: about 60 s",
         "3: about 60 s",
-        "in total: about 2 min",
+        "in total: about 2 min, without tests",
     ]
 
 

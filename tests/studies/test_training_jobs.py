@@ -4,12 +4,13 @@ import json
 from dataclasses import replace
 
 import pytest
+from PIL import Image
 
-from spectral_vmamba.studies import STUDIES, StudyOptions, run_study
+from spectral_vmamba.studies import STUDIES, StudyOptions, describe_plan, run_study
 from spectral_vmamba.studies.accuracy_studies import AccuracyStudy, order_variants
 from spectral_vmamba.studies.dynamics_study import DynamicsRow, DynamicsStudy, common_levels
 from spectral_vmamba.studies.scales import CROSS_RFN, RANDOM, SCALES, SPECTRAL, VMAMBA
-from spectral_vmamba.studies.training_jobs import networks
+from spectral_vmamba.studies.training_jobs import _Source, networks
 from spectral_vmamba.utils.atomic_files import only_writer
 
 
@@ -18,8 +19,8 @@ def options(tmp_path):
     return StudyOptions(output=str(tmp_path), train_images=64, test_images=20, epochs=1, step=90.0, workers=0)
 
 
-def two_networks(scale):
-    return networks(scale, SPECTRAL, VMAMBA)
+def two_networks(options):
+    return networks(options.settings_of_scale, SPECTRAL, VMAMBA)
 
 
 STUDY = AccuracyStudy("accuracy", "two networks", "test", two_networks, reference=lambda _: SPECTRAL)
@@ -78,10 +79,77 @@ def test_options_of_the_models_train_other_networks(options):
     assert default == named
 
 
-def test_options_that_a_study_compares_are_not_replaced(options):
-    study = STUDIES["eigenvectors"]
-    plans = [study.plan(replace(options, model_options=each)) for each in ({}, {"neighbors": 9}, {"eigenvectors": 3})]
-    assert [len({job.key["run"] for job in plan}) for plan in plans] == [6, 6, 6]
+def test_options_in_which_the_networks_differ_are_refused(options):
+    eigenvectors, rotation = STUDIES["eigenvectors"], STUDIES["rotation"]
+    assert len(eigenvectors.plan(replace(options, model_options={"neighbors": 9}))) == 6
+    with pytest.raises(ValueError, match=r"the networks of this study differ in eigenvectors \(1, 2, 3, 4\)"):
+        eigenvectors.plan(replace(options, model_options={"eigenvectors": 3}))
+    with pytest.raises(ValueError, match=r"differ in turns \(4, 1\)"):  # RFN, by the registered name alone
+        rotation.plan(replace(options, model_options={"turns": 8}))
+
+
+def test_options_of_the_recipe_are_kept(options):
+    paper = replace(options, scale="paper", data="digits")
+    (spectral,) = networks(SCALES["paper"], SPECTRAL)
+    config = _Source.prepare(paper).config(paper, spectral, 0)
+    assert config.model_options == {"stem": "timm:resnet18.tv_in1k"}
+
+
+def test_random_orders_are_of_the_seed(options):
+    (random,) = networks(SCALES["digits"], RANDOM)
+    source = _Source.prepare(options)
+    assert [source.config(options, random, seed).model_options.get("seed", 0) for seed in (0, 1)] == [0, 1]
+
+
+def test_all_seeds_have_the_same_test_images(options):
+    given = replace(options, train_images=None, test_images=None)
+    (spectral,) = networks(SCALES["digits"], SPECTRAL)
+    tests = [_Source.prepare(given).config(given, spectral, seed).split.read().val for seed in (0, 1)]
+    assert tests[0].fingerprint() == tests[1].fingerprint()
+
+
+def test_other_test_images_are_another_run(options, tmp_path):
+    folder = tmp_path / "images"
+    for part in ("train", "val", "test"):
+        for i in range(4):
+            path = folder / part / f"class{i % 2}" / f"{i}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.new("RGB", (8, 8), (i, 0, 0)).save(path)
+    given = replace(options, data=str(folder), train_images=None, test_images=None)
+    before = [job.digest for job in STUDY.plan(given)]
+    Image.effect_noise((9, 9), 50).save(folder / "test" / "class0" / "0.png")
+    assert not set(before) & {job.digest for job in STUDY.plan(given)}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"augment": {"hflop": 1}}, "unknown fields 'hflop'"),
+        ({"augment": {"hflip": 7}}, "expected 0 ≤ hflip ≤ 1, got 7"),
+        ({"train_images": 6}, "at least one image of each of the 10 classes, got 6"),
+    ],
+    ids=str,
+)
+def test_bad_settings_are_refused_before_any_training(options, changes, message):
+    with pytest.raises(ValueError, match=message):
+        STUDY.plan(replace(options, **changes))
+
+
+def test_table1_has_the_size_of_the_images(options):
+    plans = [STUDIES["table1"].plan(replace(options, image_size=side)) for side in (None, 64)]
+    assert [len(plan) for plan in plans] == [11, 11]
+    assert not {job.key["run"] for job in plans[0]} & {job.key["run"] for job in plans[1]}
+    swin = next(job for job in plans[1] if job.label.startswith("Swin"))
+    assert swin.estimate is not None
+    assert swin.estimate() > 0  # runs a step
+
+
+def test_a_trained_network_takes_no_time(options):
+    run_study(STUDY, options)
+    lines = describe_plan(STUDIES["dynamics"], options)
+    trained = ["trained, not measured yet" in line for line in lines]
+    assert trained == [True, True, False, False]
+    assert lines[-1].startswith("in total: about ")
 
 
 def test_options_are_of_spectral_vmamba_and_checked_before_any_training(options):
@@ -100,7 +168,8 @@ def test_random_rfn_is_not_of_cached_features(options):
 
 
 def test_orders_are_compared_without_local_mixing_where_there_is_some():
-    labels = {name: [variant.label for variant in order_variants(SCALES[name])] for name in ("nano", "lite")}
+    scales = {name: StudyOptions(scale=name) for name in ("nano", "lite")}
+    labels = {name: [variant.label for variant in order_variants(each)] for name, each in scales.items()}
     assert labels["lite"] == [SPECTRAL, CROSS_RFN, RANDOM]
     assert labels["nano"] == [*labels["lite"], *(f"{label}, no local mixing" for label in labels["lite"])]
 

@@ -14,6 +14,7 @@ from spectral_vmamba.data.posing import DiskTransform, leave_out_border
 from spectral_vmamba.data.turning import turn_to_canonical
 from spectral_vmamba.data.views import Transform, View
 from spectral_vmamba.ops.frames import FRAMES, Frame
+from spectral_vmamba.utils.wording import at_least
 
 _MAX_SIZE = 2**13
 _INTERPOLATIONS = ("nearest", "bilinear", "bicubic", "box", "hamming", "lanczos", "random")
@@ -113,6 +114,12 @@ class Augmentation:
     """alpha of cutmix; 0 to disable"""
     smoothing: float = 0.1
     """label smoothing"""
+
+    def __post_init__(self):
+        for name in ("hflip", "vflip", "erasing", "smoothing"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"expected 0 ≤ {name} ≤ 1, got {getattr(self, name)}")
+        at_least(0, rotation=self.rotation, color_jitter=self.color_jitter, mixup=self.mixup, cutmix=self.cutmix)
 
     def train_transform(self, preprocessing: Preprocessing) -> Transform:
         """Crop, flip, rotate and change colors. Draws from the global generators: see `seeding.reseed`."""

@@ -12,6 +12,7 @@ from spectral_vmamba.models.registry import (
     is_cpu_scale,
     is_spectral,
     list_models,
+    option_of,
     options_off_default,
 )
 from spectral_vmamba.models.spectral_config import SpectralConfig
@@ -35,6 +36,7 @@ __all__ = [
     "is_cpu_scale",
     "is_spectral",
     "list_models",
+    "option_of",
     "options_off_default",
     "stem_normalization",
     "timm",

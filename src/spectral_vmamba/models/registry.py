@@ -55,6 +55,18 @@ def options_off_default(name: str, options: Mapping[str, Any]) -> dict[str, Any]
     return {key: value for key, value in options.items() if key not in defaults or chosen[key] != defaults[key]}
 
 
+def option_of(name: str, option: str, options: Mapping[str, Any]) -> Any:
+    """The value of an option of a registered network that is created with these options, as it is recorded.
+
+    >>> option_of("spectral_vmamba_no_rfn_nano", "turns", {})
+    1
+    """
+    family = find_family(name)
+    if family is None:
+        raise ValueError(f"{name} is not a network of this package")
+    return record_options(family.config(name, **options)).get(option)
+
+
 def is_spectral(name: str) -> bool:
     """Return whether a name is of a Spectral VMamba, the only family with a selectable stem."""
     family = find_family(name)

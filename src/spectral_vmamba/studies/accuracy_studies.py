@@ -6,7 +6,7 @@ from typing import Any
 
 from spectral_vmamba.models import options_off_default
 from spectral_vmamba.studies.row_tables import difference, markdown, percent
-from spectral_vmamba.studies.scales import CROSS_RFN, RANDOM, SPECTRAL, VMAMBA, Scale
+from spectral_vmamba.studies.scales import CROSS_RFN, RANDOM, SPECTRAL, VMAMBA
 from spectral_vmamba.studies.study import Job, StudyOptions
 from spectral_vmamba.studies.training_jobs import (
     TrainedRow,
@@ -41,7 +41,7 @@ class AccuracyStudy:
     name: str
     title: str
     source: str
-    variants: Callable[[Scale], list[Variant]]
+    variants: Callable[[StudyOptions], list[Variant]]
     reference: Callable[[str], str]
     row: type[AccuracyRow] = AccuracyRow
 
@@ -57,7 +57,7 @@ class AccuracyStudy:
                 quarter_flips=count_quarter_flips(evaluation),
             )
 
-        return training_jobs(options, self.variants(options.settings_of_scale), measure, {"accuracy": QUARTERS})
+        return training_jobs(options, self.variants(options), measure, {"accuracy": QUARTERS})
 
     def summarize(self, rows: Sequence[AccuracyRow]) -> str:
         groups = {network: seeds for (network, _), seeds in by_network(rows).items()}
@@ -88,27 +88,35 @@ class AccuracyStudy:
         return difference([row.top1 for row in groups[network]], [row.top1 for row in groups[reference]])
 
 
-def eigenvector_variants(scale: Scale) -> list[Variant]:
-    spectral, random, vmamba = networks(scale, SPECTRAL, RANDOM, VMAMBA)
+def eigenvector_variants(options: StudyOptions) -> list[Variant]:
+    spectral, random, vmamba = networks(options.settings_of_scale, SPECTRAL, RANDOM, VMAMBA)
     counts = [spectral.with_options(f"m = {m}", eigenvectors=m) for m in (1, 2, 3, 4)]
     return [*counts, random.with_options("random orders", eigenvectors=4), vmamba]
 
 
-def neighbor_variants(scale: Scale) -> list[Variant]:
-    (spectral,) = networks(scale, SPECTRAL)
+def neighbor_variants(options: StudyOptions) -> list[Variant]:
+    (spectral,) = networks(options.settings_of_scale, SPECTRAL)
     choices: list[tuple[str, Any]] = [(f"k = {k}", k) for k in (5, 10, 15, 20, 25)]
     return [spectral.with_options(label, neighbors=k) for label, k in [*choices, ("all pairs", "none")]]
 
 
-def order_variants(scale: Scale) -> list[Variant]:
-    """Networks with RFN that visit tokens in spectral, VMamba's and random orders; also without local mixing."""
-    ordered = networks(scale, SPECTRAL, CROSS_RFN, RANDOM)
+def order_variants(options: StudyOptions) -> list[Variant]:
+    """Networks with RFN that visit tokens in spectral, VMamba's and random orders; also without local mixing.
+
+    Two eigenvectors are four paths, as many as those of VMamba: all have the same number of parameters.
+    """
+    spectral, cross, random = networks(options.settings_of_scale, SPECTRAL, CROSS_RFN, RANDOM)
+    ordered = [
+        spectral.with_options(spectral.label, eigenvectors=2),
+        cross,
+        random.with_options(random.label, eigenvectors=2),
+    ]
     mixes = options_off_default(ordered[0].settings["model"], {"local_mixing": "none"})
     plain = [variant.with_options(f"{variant.label}, no local mixing", local_mixing="none") for variant in ordered]
     return [*ordered, *(plain if mixes else [])]
 
 
-def _spectral_alike(label: str) -> str:
+def _spectral_counterpart(label: str) -> str:
     """The label of the network with spectral orders that is otherwise the same."""
     return label.replace(CROSS_RFN, SPECTRAL).replace(RANDOM, SPECTRAL)
 
@@ -118,7 +126,7 @@ ORDERS = AccuracyStudy(
     "accuracy with spectral, raster and random orders",
     "not in the paper",
     order_variants,
-    reference=_spectral_alike,
+    reference=_spectral_counterpart,
 )
 EIGENVECTORS = AccuracyStudy(
     "eigenvectors",

@@ -132,7 +132,8 @@ def measure_cost_at(side: int) -> CostRow:
 
 def stem_tokens(side: int, patch_size: int = 16) -> tuple[Tensor, Grid]:
     """The RFN features of a photograph, as tokens of a side × side grid."""
-    tokenizer = SpectralTokenizer(SpectralConfig(stem=STEM, patch_size=patch_size, frame="none")).eval()
+    config = SpectralConfig(stem=STEM, stem_weights="required", patch_size=patch_size, frame="none")
+    tokenizer = SpectralTokenizer(config).eval()
     image = resize(photographs()["coffee"][None], side * patch_size)[..., : side * patch_size, : side * patch_size]
     with torch.no_grad():
         tokens, grid, _ = tokenizer.features(normalize(image, *stem_normalization(STEM)))

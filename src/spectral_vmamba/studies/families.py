@@ -4,7 +4,7 @@ from typing import Any
 
 from spectral_vmamba.models import find_family
 from spectral_vmamba.studies.accuracy_studies import AccuracyStudy
-from spectral_vmamba.studies.scales import Scale
+from spectral_vmamba.studies.study import StudyOptions
 from spectral_vmamba.studies.training_jobs import Variant
 
 _SIDE = 32
@@ -27,18 +27,21 @@ _NANO: dict[str, tuple[str, dict[str, Any]]] = {
     # timm's, made as small: the registered ones have 5 million parameters or more.
     "DeiT": (
         "deit_tiny_patch16_224",
-        {"img_size": _SIDE, "patch_size": 4, "embed_dim": 128, "depth": 5, "num_heads": 4},
+        {"patch_size": 4, "embed_dim": 128, "depth": 5, "num_heads": 4},
     ),
     "Swin": (
         "swin_tiny_patch4_window7_224",
         {
-            "img_size": _SIDE,
             "patch_size": 2,
             "window_size": 4,
             "embed_dim": 44,
             "depths": [2, 2, 2],
             "num_heads": [2, 4, 8],
         },
+    ),
+    "XCiT": (
+        "xcit_nano_12_p8_224",
+        {"patch_size": 8, "embed_dim": 128, "depth": 4, "cls_attn_layers": 1, "num_heads": 4, "eta": 1.0},
     ),
 }
 _PAPER = (
@@ -55,21 +58,24 @@ _PAPER = (
 )
 
 
-def family_variants(scale: Scale) -> list[Variant]:
+def family_variants(options: StudyOptions) -> list[Variant]:
+    scale = options.settings_of_scale
     if scale.name == "lite":
         raise ValueError(
             "table1 compares networks that are trained from scratch; choose the scale digits, nano or paper"
         )
     if scale.name == "paper":
-        return [_variant(name, name, {}) for name in _PAPER]
-    return [_variant(label, name, options) for label, (name, options) in _NANO.items()]
+        return [_variant(name, name, {}, options.image_size) for name in _PAPER]
+    return [_variant(label, name, own, options.image_size or _SIDE) for label, (name, own) in _NANO.items()]
 
 
-def _variant(label: str, model: str, options: dict[str, Any]) -> Variant:
-    """As published: without a frame. timm's networks have no such option, and other sizes than they are built for."""
-    size = {"image_size": options["img_size"]} if "img_size" in options else {}
-    frame = {"frame": "none"} if find_family(model) else size
-    return Variant(label, {"model": model, "model_options": options, **frame})
+def _variant(label: str, model: str, own: dict[str, Any], image_size: int | None) -> Variant:
+    """As published: without a frame. timm's networks have no such option, and are built for one size of images."""
+    if find_family(model):
+        return Variant(label, {"model": model, "model_options": own, "frame": "none"})
+    if image_size is None:
+        return Variant(label, {"model": model, "model_options": own})
+    return Variant(label, {"model": model, "model_options": {"img_size": image_size, **own}, "image_size": image_size})
 
 
 def _paper_network(label: str) -> str:

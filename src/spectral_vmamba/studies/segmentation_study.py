@@ -10,6 +10,8 @@ from PIL import Image
 
 from spectral_vmamba._version import __version__
 from spectral_vmamba.data.readers.digits import read_digits
+from spectral_vmamba.data.readers.folder import file_stamp
+from spectral_vmamba.inference.checkpoint import find_checkpoint
 from spectral_vmamba.segmentation import (
     SegmentConfig,
     evaluate_segmenter,
@@ -62,11 +64,17 @@ class SegmentationStudy:
             network = dict(options.settings_of_scale.networks[label])
             if "turns" in network:  # of RFN; a segmentation network has turns of its own
                 network["model_options"] = {"turns": network.pop("turns"), **network.get("model_options", {})}
-            network["model_options"] = merge_model_options(options, network)
             for seed in options.seeds:
-                changes = {**settings, **network, "frame": "none", "augment": {**_UPRIGHT, **options.augment}}
+                own = merge_model_options(options, network, segment_recipe(recipe).model_options, seed)
+                changes = {
+                    **settings,
+                    **network,
+                    "model_options": own,
+                    "frame": "none",
+                    "augment": {**_UPRIGHT, **options.augment},
+                }
                 if options.epochs:
-                    changes["epochs"] = options.epochs
+                    changes |= {"epochs": options.epochs, "steps": 0}
                 if options.image_size:
                     changes["size"] = options.image_size
                 config = segment_recipe(
@@ -74,6 +82,8 @@ class SegmentationStudy:
                     data=data,
                     val_data=options.val_data,
                     seed=seed,
+                    split_seed=0,
+                    initial=_find_initial(options, label),
                     tracker="none",
                     workers=options.workers,
                     **changes,
@@ -100,6 +110,8 @@ class SegmentationStudy:
 def _job(options: StudyOptions, label: str, config: SegmentConfig) -> Job[SegmentationRow]:
     split = read_masked_split(config.split)
     fingerprints = [split.train.fingerprint(), (split.test or split.val).fingerprint()]
+    if config.initial:
+        fingerprints.append(file_stamp(find_checkpoint(config.initial)))
     name = f"{config.model}-masks-{digest([settings_that_matter(config), fingerprints, __version__])}"
     config = replace(config, output=str(Path(options.output) / "runs" / name))
 
@@ -128,6 +140,18 @@ def _job(options: StudyOptions, label: str, config: SegmentConfig) -> Job[Segmen
 
     key = {"run": name, "label": label, "step": options.step, "images": options.test_images}
     return Job(f"{label}, frame {config.frame}, seed {config.seed}", key, run)
+
+
+def _find_initial(options: StudyOptions, label: str) -> str | None:
+    unknown = set(options.initial) - {SPECTRAL, VMAMBA}
+    if unknown:
+        raise ValueError(f"no network {unknown.pop()!r} in --initial; there are {SPECTRAL!r} and {VMAMBA!r}")
+    if options.scale == "paper" and label not in options.initial:
+        raise ValueError(
+            f"at the scale paper, both backbones start from classifiers; train them, for example with `spectral-vmamba "
+            f"reproduce table1 --scale paper`, and name them: --initial '{{{SPECTRAL}: …, {VMAMBA}: …}}'"
+        )
+    return options.initial.get(label)
 
 
 def _find_data(options: StudyOptions) -> str:

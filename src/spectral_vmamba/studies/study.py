@@ -37,15 +37,18 @@ class StudyOptions:
     test_images: int | None = None
     """measure on this many random images; defaults to all"""
     seeds: tuple[int, ...] = (0,)
-    """seeds of weights, data order and augmentation; one run each"""
+    """seeds of weights, data order and augmentation, one run each; the test images are the same for all"""
     epochs: int | None = None
     """training epochs; defaults to those of the scale"""
     image_size: int | None = None
     """pixels per side; defaults to the model's"""
     model_options: dict[str, Any] = field(default_factory=dict)
-    """keywords of the Spectral VMamba networks of the study, as in {patch_size: 2}, besides those that it compares"""
+    """keywords of the Spectral VMamba networks of the study, as in {patch_size: 2}; those that it compares are refused,
+    and networks of other families keep theirs"""
     augment: dict[str, Any] = field(default_factory=dict)
     """changes of the augmentation, which by default is that of the scale, as in {hflip: 0}"""
+    initial: dict[str, str] = field(default_factory=dict)
+    """checkpoints that the networks of the study segmentation start from, as in {VMamba: runs/vmamba}"""
     step: float = 15.0
     """degrees between the angles of a test"""
     cache_folder: str | None = None
@@ -60,6 +63,8 @@ class StudyOptions:
             raise ValueError(f"no scale {self.scale!r}; there are {', '.join(SCALES)}")
         if not self.seeds or len(set(self.seeds)) < len(self.seeds):
             raise ValueError(f"expected one or more different seeds, got {self.seeds}")
+        if min(self.seeds) < 0:
+            raise ValueError(f"expected seeds of at least 0, got {min(self.seeds)}")
         at_least(1, epochs=self.epochs, image_size=self.image_size, train_images=self.train_images)
         at_least(1, test_images=self.test_images)
         at_least(0, workers=self.workers)
@@ -73,7 +78,8 @@ class StudyOptions:
 
 @dataclass(frozen=True)
 class Job(Generic[Row]):
-    """Measures one row. `key` contains everything that determines the row; `estimate` is the seconds it will take."""
+    """Measures one row. `key` contains everything that determines the row, besides the version of the package;
+    `estimate` is the seconds it will take."""
 
     label: str
     key: Mapping[str, Any]
@@ -82,7 +88,7 @@ class Job(Generic[Row]):
 
     @property
     def digest(self) -> str:
-        return digest(self.key)
+        return digest([self.key, __version__])
 
 
 class Study(Protocol[Row]):
@@ -138,13 +144,20 @@ def run_study(study: Study[Row], options: StudyOptions, reporter: Reporter | Non
     folder = Path(options.output) / study.name
     prepare_folder(folder, "output folder")
     with only_writer(folder, "output folder"):
-        jobs, finished = study.plan(options), _finished_rows(folder / RESULTS_FILE)
+        jobs, finished = study.plan(options), _finished_rows(folder / RESULTS_FILE, study.row)
         missing = [job for job in jobs if job.digest not in finished]
         for number, job in enumerate(missing, 1):
             reporter.note(f"{study.name}, {number} of {len(missing)}: {job.label}")
             start = time.monotonic()
             row = asdict(job.run(reporter))  # pyright: ignore[reportArgumentType]
-            finished[job.digest] = {"label": job.label, "seconds": round(time.monotonic() - start, 1), "row": row}
+            finished[job.digest] = {
+                "label": job.label,
+                "key": dict(job.key),
+                "date": _now(),
+                "environment": asdict(measure_environment()),
+                "seconds": round(time.monotonic() - start, 1),
+                "row": row,
+            }
             _write(folder / RESULTS_FILE, study, options, finished)
         chosen = [finished[job.digest] for job in jobs]
         _write(folder / RESULTS_FILE, study, options, finished)
@@ -153,8 +166,8 @@ def run_study(study: Study[Row], options: StudyOptions, reporter: Reporter | Non
 
 def describe_plan(study: Study[Any], options: StudyOptions) -> list[str]:
     """One line for each row that would be measured, with the estimated time, which takes seconds to measure."""
-    finished = _finished_rows(Path(options.output) / study.name / RESULTS_FILE)
-    lines, total, known = [], 0.0, True
+    finished = _finished_rows(Path(options.output) / study.name / RESULTS_FILE, study.row)
+    lines, estimates, known = [], [], True
     for job in study.plan(options):
         if job.digest in finished:
             lines.append(f"{job.label}: finished")
@@ -162,10 +175,13 @@ def describe_plan(study: Study[Any], options: StudyOptions) -> list[str]:
             lines.append(f"{job.label}: not estimated")
             known = False
         else:
-            seconds = job.estimate()
-            total += seconds
-            lines.append(f"{job.label}: about {duration(seconds)}")
-    return [*lines, f"{'in total' if known else 'those that are estimated, in total'}: about {duration(total)}"]
+            estimates.append(job.estimate())
+            trained = "trained, not measured yet" if estimates[-1] == 0 else f"about {duration(estimates[-1])}"
+            lines.append(f"{job.label}: {trained}")
+    if not estimates:
+        return lines
+    total = f"about {duration(sum(estimates))}, without tests"
+    return [*lines, f"{'in total' if known else 'those that are estimated, in total'}: {total}"]
 
 
 def find_study(name: str, studies: Mapping[str, Study[Any]]) -> Study[Any]:
@@ -176,16 +192,25 @@ def find_study(name: str, studies: Mapping[str, Study[Any]]) -> Study[Any]:
     raise ValueError(f"no study {name!r}; there are {', '.join(studies)}{suggestion}")
 
 
-def _finished_rows(path: Path) -> dict[str, dict[str, Any]]:
-    """Finished rows by the digest of their job."""
+def _finished_rows(path: Path, row: type[Any]) -> dict[str, dict[str, Any]]:
+    """Finished rows by the digest of their job, without those that have other fields than rows have now."""
     if not path.exists():
         return {}
     try:
-        return dict(json.loads(path.read_text(encoding="utf-8"))["finished"])
+        finished = dict(json.loads(path.read_text(encoding="utf-8"))["finished"])
+        return {key: each for key, each in finished.items() if _is_row(each["row"], row)}
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(
             f"{path} is not the result of a study: {error!r}; move it, or choose another output"
         ) from error
+
+
+def _is_row(stored: dict[str, Any], row: type[Any]) -> bool:
+    try:
+        from_dict(row, stored)
+    except TypeError:
+        return False
+    return True
 
 
 def _write(path: Path, study: Study[Any], options: StudyOptions, finished: Mapping[str, dict[str, Any]]) -> None:
@@ -198,7 +223,8 @@ def _write(path: Path, study: Study[Any], options: StudyOptions, finished: Mappi
 def _without_folders(options: StudyOptions) -> dict[str, Any]:
     """The options without the folders of this machine."""
     stored = asdict(options)
-    names = {name: Path(stored[name]).name for name in ("data", "val_data") if stored[name]}
+    names: dict[str, Any] = {name: Path(stored[name]).name for name in ("data", "val_data") if stored[name]}
+    names["initial"] = {name: Path(path).name for name, path in options.initial.items()}
     kept = {name: value for name, value in stored.items() if name not in ("output", "cache_folder", "workers")}
     return {**kept, **names, "version": __version__}
 
@@ -209,8 +235,17 @@ def _result(study: Study[Row], options: StudyOptions, finished: Sequence[Mapping
         study.title,
         study.source,
         _without_folders(options),
-        datetime.now(UTC).isoformat(timespec="seconds"),
-        sum(each["seconds"] for each in finished),
+        _now(),
+        sum(_seconds(each) for each in finished),
         asdict(measure_environment()),
         [from_dict(study.row, each["row"]) for each in finished],
     )
+
+
+def _seconds(finished: Mapping[str, Any]) -> float:
+    """Of a row, with the training of its network where another study or an earlier call has trained it."""
+    return max(finished["seconds"], finished["row"].get("training_seconds", 0.0))
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

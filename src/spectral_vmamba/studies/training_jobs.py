@@ -1,5 +1,6 @@
 """Rows that need a trained network. Runs are shared by all studies of an output folder."""
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ from spectral_vmamba.data.subsets import write_subset
 from spectral_vmamba.inference import Evaluation, Predictor, evaluate, load
 from spectral_vmamba.inference.evaluate import evaluation_images
 from spectral_vmamba.inference.model_options import check_model, storable_options
-from spectral_vmamba.models import create_model, is_spectral, options_off_default
+from spectral_vmamba.models import create_model, is_spectral, option_of, options_off_default
 from spectral_vmamba.studies.scales import Scale
 from spectral_vmamba.studies.study import Job, StudyOptions, digest
 from spectral_vmamba.training import FitResult, Reporter, TrainConfig, fit, recipe
@@ -33,6 +34,8 @@ _WITHOUT_EFFECT = ("output", "workers", "tracker", "save_minutes", "cache_folder
 # Fingerprints tell their content.
 _DATA = ("data", "val_data")
 _PROBE_IMAGES = 32
+# Data without validation images is divided once, so that all seeds have the same test images.
+_SPLIT_SEED = 0
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,7 @@ def training_jobs(
     options: StudyOptions, variants: Sequence[Variant], measure: Measure[Row], measured: Mapping[str, Any]
 ) -> list[Job[Row]]:
     """A job for each variant and seed. `measured` contains what else determines the numbers of a trained network."""
+    check_compared(options, variants)
     source = _Source.prepare(options)
     return [
         _training_job(options, source, variant, seed, measure, measured)
@@ -139,9 +143,10 @@ class _Source:
             folder.mkdir(parents=True, exist_ok=True)
             data = str(write_subset(folder, data, val_data, options.train_images, options.test_images))
             val_data = None
-        config = recipe(scale.recipe, data=data, val_data=val_data, **scale.settings)
+        config = recipe(scale.recipe, data=data, val_data=val_data, split_seed=_SPLIT_SEED, **scale.settings)
         split = config.split.read()
-        return cls(data, val_data, split.train, digest([split.train.fingerprint(), split.val.fingerprint()]))
+        tested = split.test or split.val
+        return cls(data, val_data, split.train, digest([part.fingerprint() for part in (split.train, tested)]))
 
     def config(self, options: StudyOptions, variant: Variant, seed: int) -> TrainConfig:
         scale = options.settings_of_scale
@@ -149,22 +154,40 @@ class _Source:
         changes = {name: value for name, value in given.items() if value is not None}
         settings = {**scale.settings, **variant.settings, **changes}
         settings["augment"] = {**scale.settings.get("augment", {}), **options.augment}
-        settings["model_options"] = merge_model_options(options, settings)
-        config = recipe(scale.recipe, data=self.data, val_data=self.val_data, seed=seed, tracker="none", **settings)
+        settings["model_options"] = merge_model_options(options, settings, recipe(scale.recipe).model_options, seed)
+        data = {"data": self.data, "val_data": self.val_data, "split_seed": _SPLIT_SEED}
+        try:
+            config = recipe(scale.recipe, **data, seed=seed, tracker="none", **settings)
+        except TypeError as error:
+            raise ValueError(f"the settings of the study: {error}") from error
         if config.cache:
             config = replace(config, cache_folder=options.cache_folder)
         name = f"{config.model}-{digest([settings_that_matter(config), self.fingerprint, __version__])}"
         return replace(config, output=str(Path(options.output) / "runs" / name))
 
 
-def merge_model_options(options: StudyOptions, settings: Mapping[str, Any]) -> dict[str, Any]:
+def check_compared(options: StudyOptions, variants: Sequence[Variant]) -> None:
+    """Raise a ValueError if the options of the user are among those in which the networks of the study differ."""
+    networks = [(each.settings["model"], each.settings.get("model_options", {})) for each in variants]
+    for name in options.model_options:
+        values = [option_of(model, name, own) for model, own in networks if is_spectral(model)]
+        if any(value != values[0] for value in values):
+            shown = ", ".join(dict.fromkeys(str(value) for value in values))
+            raise ValueError(f"the networks of this study differ in {name} ({shown}); leave it out of --model-options")
+
+
+def merge_model_options(
+    options: StudyOptions, settings: Mapping[str, Any], of_recipe: Mapping[str, Any], seed: int
+) -> dict[str, Any]:
     """The options of a network of the study, given its settings. Raises a ValueError that names the network."""
     model, own = settings["model"], settings.get("model_options", {})
-    merged = {**options.model_options, **own} if is_spectral(model) else own
+    merged = {**of_recipe, **own, **options.model_options} if is_spectral(model) else own
     try:
         check_model(model, storable_options(merged))
     except ValueError as error:
         raise ValueError(f"{model}, a network of the study: {error}") from error
+    if is_spectral(model) and option_of(model, "traversal", merged) == "random":
+        merged = {**merged, "seed": seed}
     return options_off_default(model, merged)
 
 
@@ -194,7 +217,12 @@ def _training_job(
 
 
 def estimate_training(config: TrainConfig, images: int) -> float:
-    """The seconds of a training run, from those of one step with random images, without validation and tests."""
+    """The seconds that a training run still takes, from those of one step with random images, without validation and
+    tests."""
+    steps_per_epoch = -(-images // config.batch_size)
+    steps = max(config.epochs * steps_per_epoch, config.min_steps) - _finished_epochs(config) * steps_per_epoch
+    if steps <= 0:
+        return 0.0
     options = {**config.network_options, "frame": "quarter"} if config.frame == "upright" else config.network_options
     model = create_model(config.model, num_classes=10, **options)
     channels, height, width = model.pretrained_cfg["input_size"]
@@ -205,7 +233,6 @@ def estimate_training(config: TrainConfig, images: int) -> float:
         model.train()
         model(inputs).logsumexp(1).sum().backward()
 
-    steps = max(config.epochs * -(-images // config.batch_size), config.min_steps)
     shown = steps * config.batch_size
     if not config.cache:
         return shown * _seconds_per_image(lambda: step(pixels))
@@ -213,6 +240,11 @@ def estimate_training(config: TrainConfig, images: int) -> float:
         tokens = model.tokenizer(pixels)
         stem = _seconds_per_image(lambda: model.tokenizer(pixels))
     return images * config.view_count * stem + shown * _seconds_per_image(lambda: step(tokens))
+
+
+def _finished_epochs(config: TrainConfig) -> int:
+    history = Path(config.output) / "history.json"
+    return len(json.loads(history.read_text(encoding="utf-8"))) if history.exists() else 0
 
 
 def _seconds_per_image(work: Callable[[], object]) -> float:

@@ -76,7 +76,7 @@ def photograph_traversals(
     `images` defaults to those of the study.
     """
     images = IMAGES if images is None else images
-    tokenizer = SpectralTokenizer(SpectralConfig(stem=_STEM, frame="none"))
+    tokenizer = SpectralTokenizer(SpectralConfig(stem=_STEM, stem_weights="required", frame="none"))
     mean, std = stem_normalization(_STEM)
     pixels = photographs()
     return [

@@ -85,6 +85,8 @@ class RunConfig:
     """checkpoint to initialize the weights from; includes the classifier if the classes are the same"""
     seed: int = 0
     """seed of the split, the weights, the data order and the augmentation"""
+    split_seed: int | None = None
+    """seed of the split alone, so that runs with other seeds have the same validation images; defaults to seed"""
     device: Device = "auto"
     """device to train on: auto (GPUs if there are any), cpu, cuda or mps"""
     precision: Literal["no", "bf16", "fp16"] = "no"
@@ -124,7 +126,8 @@ class RunConfig:
 
     @property
     def split(self) -> DataSplit:
-        return DataSplit(self.data, self.val_data, self.val_fraction, self.seed, self.test_fraction)
+        seed = self.seed if self.split_seed is None else self.split_seed
+        return DataSplit(self.data, self.val_data, self.val_fraction, seed, self.test_fraction)
 
     def with_absolute_paths(self) -> Self:
         """Files and folders by absolute paths, so that a run finds its images from any working directory."""
