@@ -222,7 +222,7 @@ def spectral_vmamba_random_tiny(pretrained: bool = False, **kwargs) -> SpectralV
 
 @register_model
 def spectral_vmamba_nano_published(pretrained: bool = False, **kwargs) -> SpectralVMamba:
-    """Nano with the choices of the authors' code, which is not invariant to quarter turns."""
+    """Nano, with its local mixing, and the choices of the authors' code, which is not invariant to quarter turns."""
     return FAMILY.build("spectral_vmamba_nano_published", pretrained, **kwargs)
 
 
