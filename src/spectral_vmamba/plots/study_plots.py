@@ -55,8 +55,9 @@ def plot_rotation_study(rows: Sequence[RotationRow]) -> Figure:
         axes[1, column].set_xticks(range(0, 361, 90))
     for row, label in enumerate(("accuracy [%]", "same prediction as upright [%]")):
         axes[row, 0].set_ylabel(label)
-        bottom = lower_limit(min(min(each.accuracy if row == 0 else each.agreement) for each in rows))
-        axes[row, 0].set_ylim(bottom, 100 + 0.02 * (100 - bottom))
+        values = [each.accuracy if row == 0 else each.agreement for each in rows]
+        bottom, top = lower_limit(min(map(min, values))), 100 * max(map(max, values))
+        axes[row, 0].set_ylim(bottom, min(top + 0.06 * (top - bottom), 100 + 0.02 * (100 - bottom)))
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, frameon=False, loc="outside lower center", ncols=2)
     figure.suptitle(f"Networks trained on upright images, tested at every angle ({_describe_seeds(rows)})", fontsize=12)

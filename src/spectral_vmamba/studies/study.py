@@ -146,9 +146,12 @@ def run_study(study: Study[Row], options: StudyOptions, reporter: Reporter | Non
     with only_writer(folder, "output folder"):
         jobs, finished = study.plan(options), _finished_rows(folder / RESULTS_FILE, study.row)
         missing = [job for job in jobs if job.digest not in finished]
-        for number, job in enumerate(missing, 1):
-            reporter.note(f"{study.name}, {number} of {len(missing)}: {job.label}")
+        began = time.monotonic()
+        for number, job in enumerate(missing):
             start = time.monotonic()
+            left = (start - began) / number * (len(missing) - number) if number else None
+            remaining = "" if left is None else f" (about {duration(left)} left if the others take as long)"
+            reporter.note(f"{study.name}, {number + 1} of {len(missing)}: {job.label}{remaining}")
             row = asdict(job.run(reporter))  # pyright: ignore[reportArgumentType]
             finished[job.digest] = {
                 "label": job.label,
