@@ -51,7 +51,9 @@ def test_a_run_that_another_process_trains_is_not_trained_twice(options, tmp_pat
 
 
 @pytest.mark.parametrize(
-    "changes", [{"epochs": 2}, {"train_images": 60}, {"seeds": (1,)}, {"augment": {"hflip": 0.5}}], ids=str
+    "changes",
+    [{"epochs": 2}, {"train_images": 60}, {"seeds": (1,)}, {"settings": {"augment": {"hflip": 0.5}}}],
+    ids=str,
 )
 def test_changed_settings_use_another_run(options, changes):
     folders = {job.key["run"] for each in (options, replace(options, **changes)) for job in STUDY.plan(each)}
@@ -124,8 +126,10 @@ def test_other_test_images_are_another_run(options, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"augment": {"hflop": 1}}, "unknown fields 'hflop'"),
-        ({"augment": {"hflip": 7}}, "expected 0 ≤ hflip ≤ 1, got 7"),
+        ({"settings": {"augment": {"hflop": 1}}}, "unknown fields 'hflop'"),
+        ({"settings": {"augment": {"hflip": 7}}}, "expected 0 ≤ hflip ≤ 1, got 7"),
+        ({"settings": {"learning_rate": 1}}, "has no setting 'learning_rate'"),
+        ({"settings": {"seed": 1}}, "seed is chosen by the study or by an option of its own"),
         ({"train_images": 6}, "at least one image of each of the 10 classes, got 6"),
     ],
     ids=str,

@@ -23,7 +23,13 @@ from spectral_vmamba.segmentation.readers import read_masked_split
 from spectral_vmamba.studies.row_tables import markdown, percent
 from spectral_vmamba.studies.scales import SPECTRAL, VMAMBA
 from spectral_vmamba.studies.study import Job, StudyOptions, digest
-from spectral_vmamba.studies.training_jobs import TrainedRow, by_network, merge_model_options, settings_that_matter
+from spectral_vmamba.studies.training_jobs import (
+    TrainedRow,
+    by_network,
+    merge_model_options,
+    merge_settings,
+    settings_that_matter,
+)
 from spectral_vmamba.training import Reporter
 from spectral_vmamba.utils.atomic_files import only_writer
 
@@ -66,13 +72,8 @@ class SegmentationStudy:
                 network["model_options"] = {"turns": network.pop("turns"), **network.get("model_options", {})}
             for seed in options.seeds:
                 own = merge_model_options(options, network, segment_recipe(recipe).model_options, seed)
-                changes = {
-                    **settings,
-                    **network,
-                    "model_options": own,
-                    "frame": "none",
-                    "augment": {**_UPRIGHT, **options.augment},
-                }
+                changes = merge_settings({**settings, "augment": _UPRIGHT}, options.settings)
+                changes |= {**network, "model_options": own, "frame": "none"}
                 if options.epochs:
                     changes |= {"epochs": options.epochs, "steps": 0}
                 if options.image_size:

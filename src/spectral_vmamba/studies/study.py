@@ -45,8 +45,8 @@ class StudyOptions:
     model_options: dict[str, Any] = field(default_factory=dict)
     """keywords of the Spectral VMamba networks of the study, as in {patch_size: 2}; those that it compares are refused,
     and networks of other families keep theirs"""
-    augment: dict[str, Any] = field(default_factory=dict)
-    """changes of the augmentation, which by default is that of the scale, as in {hflip: 0}"""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """changes of the training settings of all networks, as in {augment: {hflip: 0}, optimizer: {lr: 0.001}}"""
     initial: dict[str, str] = field(default_factory=dict)
     """checkpoints that the networks of the study segmentation start from, as in {VMamba: runs/vmamba}"""
     step: float = 15.0

@@ -34,6 +34,10 @@ _WITHOUT_EFFECT = ("output", "workers", "tracker", "save_minutes", "cache_folder
 # Fingerprints tell their content.
 _DATA = ("data", "val_data")
 _PROBE_IMAGES = 32
+_OF_STUDY = {
+    *("data", "val_data", "seed", "split_seed", "output", "workers", "cache_folder", "tracker", "initial"),
+    *("model", "model_options", "frame", "turns", "epochs", "image_size"),
+}
 # Data without validation images is divided once, so that all seeds have the same test images.
 _SPLIT_SEED = 0
 
@@ -153,7 +157,7 @@ class _Source:
         given = {"epochs": options.epochs, "image_size": options.image_size, "workers": options.workers}
         changes = {name: value for name, value in given.items() if value is not None}
         settings = {**scale.settings, **variant.settings, **changes}
-        settings["augment"] = {**scale.settings.get("augment", {}), **options.augment}
+        settings = merge_settings(settings, options.settings)
         settings["model_options"] = merge_model_options(options, settings, recipe(scale.recipe).model_options, seed)
         data = {"data": self.data, "val_data": self.val_data, "split_seed": _SPLIT_SEED}
         try:
@@ -164,6 +168,18 @@ class _Source:
             config = replace(config, cache_folder=options.cache_folder)
         name = f"{config.model}-{digest([settings_that_matter(config), self.fingerprint, __version__])}"
         return replace(config, output=str(Path(options.output) / "runs" / name))
+
+
+def merge_settings(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Training settings with changes; groups such as `augment` are changed in part. Raises a ValueError for settings
+    that a study chooses itself."""
+    chosen = sorted(_OF_STUDY & changes.keys())
+    if chosen:
+        raise ValueError(f"{chosen[0]} is chosen by the study or by an option of its own; leave it out of --settings")
+    groups = {
+        name: {**settings.get(name, {}), **value} for name, value in changes.items() if isinstance(value, Mapping)
+    }
+    return {**settings, **changes, **groups}
 
 
 def check_compared(options: StudyOptions, variants: Sequence[Variant]) -> None:
