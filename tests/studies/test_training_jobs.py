@@ -176,6 +176,8 @@ def test_orders_are_compared_without_local_mixing_where_there_is_some():
     labels = {name: [variant.label for variant in order_variants(each)] for name, each in scales.items()}
     assert labels["lite"] == [SPECTRAL, CROSS_RFN, RANDOM]
     assert labels["nano"] == [*labels["lite"], *(f"{label}, no local mixing" for label in labels["lite"])]
+    chosen = order_variants(StudyOptions(scale="nano", model_options={"local_mixing": "none"}))
+    assert [variant.label for variant in chosen] == labels["lite"]
 
 
 def test_missing_data_says_what_is_needed(options):

@@ -101,7 +101,8 @@ def neighbor_variants(options: StudyOptions) -> list[Variant]:
 
 
 def order_variants(options: StudyOptions) -> list[Variant]:
-    """Networks with RFN that visit tokens in spectral, VMamba's and random orders; also without local mixing.
+    """Networks with RFN that visit tokens in spectral, VMamba's and random orders; also without local mixing, unless
+    the user chooses it.
 
     Two eigenvectors are four paths, as many as those of VMamba: all have the same number of parameters.
     """
@@ -111,9 +112,12 @@ def order_variants(options: StudyOptions) -> list[Variant]:
         cross,
         random.with_options(random.label, eigenvectors=2),
     ]
-    mixes = options_off_default(ordered[0].settings["model"], {"local_mixing": "none"})
-    plain = [variant.with_options(f"{variant.label}, no local mixing", local_mixing="none") for variant in ordered]
-    return [*ordered, *(plain if mixes else [])]
+    mixes = options_off_default(spectral.settings["model"], {"local_mixing": "none"})
+    if not mixes or "local_mixing" in options.model_options:
+        return ordered
+    return ordered + [
+        variant.with_options(f"{variant.label}, no local mixing", local_mixing="none") for variant in ordered
+    ]
 
 
 def _spectral_counterpart(label: str) -> str:
