@@ -14,7 +14,7 @@ from spectral_vmamba.studies.cost_study import stem_tokens
 from spectral_vmamba.studies.row_tables import markdown
 from spectral_vmamba.studies.study import Job, StudyOptions
 
-# GFLOPs of the paper's Table 1, at 224 px; None for networks whose number was not checked. Its VMamba-B is that of VMamba-S.
+# GFLOPs of the paper's Table 1, at 224 px; None where not checked. The paper's VMamba-B has those of VMamba-S.
 PAPER: dict[str, float | None] = {
     "spectral_vmamba_tiny": 3.9,
     "spectral_vmamba_small": 6.3,
