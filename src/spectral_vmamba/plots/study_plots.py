@@ -72,15 +72,16 @@ def plot_accuracy_study(rows: Sequence[QuarterRow], title: str) -> Figure:
     places = np.arange(len(groups))[::-1]
     shares = {network: [100 * row.top1 for row in seeds] for network, seeds in groups.items()}
     _draw_seeds(accuracy, places, list(shares.values()))
-    lowest = min(map(min, shares.values()))
-    accuracy.set_xlim(max(0.0, lowest - max(5.0, 0.25 * (100 - lowest))), min(100, max(map(max, shares.values())) + 6))
+    lowest, highest = min(map(min, shares.values())), max(map(max, shares.values()))
+    margin = max(2.0, 0.25 * (highest - lowest))
+    accuracy.set_xlim(max(0.0, lowest - margin), highest + 1.5 * margin)
     accuracy.set_xlabel("top-1 accuracy on upright images [%]")
     accuracy.set_yticks(places, list(groups))
     changed = [[100 * row.quarter_flips / (QUARTER_TURNS * row.images) for row in seeds] for seeds in groups.values()]
     flips.barh(places, [mean(each) for each in changed], color=_COLORS[4], height=0.65)
     _draw_seeds(flips, places, changed)
-    flips.set_xlim(0, max(1.0, 1.25 * max(map(max, changed))))
-    flips.set_xlabel("predictions that change at 90, 180 and 270° [%]")
+    flips.set_xlim(0, max(1.0, 1.3 * max(map(max, changed))))
+    flips.set_xlabel("changed predictions at quarter turns [%]")
     figure.suptitle(f"{title[0].upper()}{title[1:]} ({_describe_seeds(rows)})", fontsize=12)
     return figure
 

@@ -85,7 +85,9 @@ class AccuracyStudy:
         reference = self.reference(network)
         if network == reference:
             return "–"
-        return difference([row.top1 for row in groups[network]], [row.top1 for row in groups[reference]])
+        others = {row.seed: row.top1 for row in groups[reference]}
+        pairs = [(row.top1, others[row.seed]) for row in groups[network] if row.seed in others]
+        return difference(*zip(*pairs, strict=True)) if pairs else "–"
 
 
 def eigenvector_variants(options: StudyOptions) -> list[Variant]:
