@@ -90,6 +90,18 @@ def test_options_in_which_the_networks_differ_are_refused(options):
         rotation.plan(replace(options, model_options={"turns": 8}))
 
 
+@pytest.mark.parametrize("name", ["rotation", "neighbors", "segmentation"])
+def test_options_that_a_study_chooses_are_refused(options, name):
+    given = replace(options, train_images=None, test_images=None)
+    for scale, chosen in (("lite", {"turns": 8}), ("digits", {"frame": "moment"})):
+        if name == "segmentation" and scale == "lite":
+            continue  # requires images with masks
+        with pytest.raises(ValueError, match="is chosen by the study; leave it out of --model-options"):
+            STUDIES[name].plan(
+                replace(given, scale=scale, data="digits" if scale == "lite" else None, model_options=chosen)
+            )
+
+
 def test_options_of_the_recipe_are_kept(options):
     paper = replace(options, scale="paper", data="digits")
     (spectral,) = networks(SCALES["paper"], SPECTRAL)

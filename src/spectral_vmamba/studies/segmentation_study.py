@@ -25,7 +25,9 @@ from spectral_vmamba.studies.scales import SPECTRAL, VMAMBA
 from spectral_vmamba.studies.study import Job, StudyOptions, digest
 from spectral_vmamba.studies.training_jobs import (
     TrainedRow,
+    Variant,
     by_network,
+    check_compared,
     merge_model_options,
     merge_settings,
     settings_that_matter,
@@ -65,15 +67,14 @@ class SegmentationStudy:
     def plan(self, options: StudyOptions) -> list[Job[SegmentationRow]]:
         data = _find_data(options)
         recipe, settings = _RECIPES[options.scale]
+        networks = {label: _network(options, label) for label in (SPECTRAL, VMAMBA)}
+        check_compared(options, [Variant(label, network) for label, network in networks.items()])
         jobs = []
-        for label in (SPECTRAL, VMAMBA):
-            network = dict(options.settings_of_scale.networks[label])
-            if "turns" in network:  # of RFN; a segmentation network has turns of its own
-                network["model_options"] = {"turns": network.pop("turns"), **network.get("model_options", {})}
+        for label, network in networks.items():
             for seed in options.seeds:
                 own = merge_model_options(options, network, segment_recipe(recipe).model_options, seed)
                 changes = merge_settings({**settings, "augment": _UPRIGHT}, options.settings)
-                changes |= {**network, "model_options": own, "frame": "none"}
+                changes |= {**network, "model_options": own}
                 if options.epochs:
                     changes |= {"epochs": options.epochs, "steps": 0}
                 if options.image_size:
@@ -106,6 +107,14 @@ class SegmentationStudy:
         headings = ("backbone", "mean IoU, one scale", "six scales and flips", "upright, disk", "worst angle, disk")
         count = rows[0].images if rows else 0
         return f"{markdown(headings, cells)}\n\nPercent, {count} test images, without a frame, upright training images."
+
+
+def _network(options: StudyOptions, label: str) -> dict[str, Any]:
+    """The backbone, with RFN's turns among its options: a segmentation network has turns of its own."""
+    network = {"frame": "none", **options.settings_of_scale.networks[label]}
+    if "turns" in network:
+        network["model_options"] = {"turns": network.pop("turns"), **network.get("model_options", {})}
+    return network
 
 
 def _job(options: StudyOptions, label: str, config: SegmentConfig) -> Job[SegmentationRow]:

@@ -183,7 +183,11 @@ def merge_settings(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> d
 
 
 def check_compared(options: StudyOptions, variants: Sequence[Variant]) -> None:
-    """Raise a ValueError if the options of the user are among those in which the networks of the study differ."""
+    """Raise a ValueError if the options of the user are among those that the study chooses, or in which its networks
+    differ."""
+    chosen = sorted(options.model_options.keys() & {name for each in variants for name in each.settings})
+    if chosen:
+        raise ValueError(f"{chosen[0]} is chosen by the study; leave it out of --model-options")
     networks = [(each.settings["model"], each.settings.get("model_options", {})) for each in variants]
     for name in options.model_options:
         values = [option_of(model, name, own) for model, own in networks if is_spectral(model)]
