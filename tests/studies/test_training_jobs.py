@@ -10,7 +10,8 @@ from spectral_vmamba.studies import STUDIES, StudyOptions, describe_plan, run_st
 from spectral_vmamba.studies.accuracy_studies import AccuracyStudy, order_variants
 from spectral_vmamba.studies.dynamics_study import DynamicsRow, DynamicsStudy, common_levels
 from spectral_vmamba.studies.scales import CROSS_RFN, RANDOM, SCALES, SPECTRAL, VMAMBA
-from spectral_vmamba.studies.training_jobs import _Source, networks
+from spectral_vmamba.studies.training_jobs import _Source
+from spectral_vmamba.studies.variants import networks
 from spectral_vmamba.utils.atomic_files import only_writer
 
 

@@ -17,13 +17,12 @@ from spectral_vmamba.studies.study import Job, StudyOptions
 from spectral_vmamba.studies.training_jobs import (
     TrainedRow,
     TrainedRun,
-    Variant,
     by_network,
     count_quarter_flips,
-    networks,
     row_fields,
     training_jobs,
 )
+from spectral_vmamba.studies.variants import Variant, networks
 from spectral_vmamba.utils.progress import Progress
 
 _IMAGES = 64

@@ -7,14 +7,8 @@ from itertools import accumulate
 from spectral_vmamba.studies.row_tables import markdown, percent
 from spectral_vmamba.studies.scales import CROSS_RFN, SPECTRAL, VMAMBA
 from spectral_vmamba.studies.study import Job, StudyOptions
-from spectral_vmamba.studies.training_jobs import (
-    TrainedRow,
-    TrainedRun,
-    by_network,
-    networks,
-    row_fields,
-    training_jobs,
-)
+from spectral_vmamba.studies.training_jobs import TrainedRow, TrainedRun, by_network, row_fields, training_jobs
+from spectral_vmamba.studies.variants import networks
 from spectral_vmamba.utils.progress import Progress
 
 THRESHOLDS = (0.5, 0.8, 0.9, 0.95, 1.0)  # as shares of the best accuracy that every network reached

@@ -5,7 +5,7 @@ from typing import Any
 from spectral_vmamba.models import find_family
 from spectral_vmamba.studies.accuracy_studies import AccuracyStudy
 from spectral_vmamba.studies.study import StudyOptions
-from spectral_vmamba.studies.training_jobs import Variant
+from spectral_vmamba.studies.variants import Variant
 
 _SIDE = 32
 _LITE0 = "timm:tf_efficientnet_lite0"

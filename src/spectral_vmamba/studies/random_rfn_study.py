@@ -12,14 +12,8 @@ from spectral_vmamba.layers.rfn import Turns
 from spectral_vmamba.studies.row_tables import markdown, percent
 from spectral_vmamba.studies.scales import SPECTRAL
 from spectral_vmamba.studies.study import Job, StudyOptions
-from spectral_vmamba.studies.training_jobs import (
-    TrainedRow,
-    TrainedRun,
-    by_network,
-    networks,
-    row_fields,
-    training_jobs,
-)
+from spectral_vmamba.studies.training_jobs import TrainedRow, TrainedRun, by_network, row_fields, training_jobs
+from spectral_vmamba.studies.variants import networks
 from spectral_vmamba.utils.progress import Progress
 
 QUARTERS: Turns = (0.0, 90.0, 180.0, 270.0)

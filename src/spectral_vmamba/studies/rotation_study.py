@@ -6,14 +6,8 @@ from dataclasses import dataclass
 from spectral_vmamba.studies.row_tables import markdown, percent
 from spectral_vmamba.studies.scales import CROSS_RFN, NO_RFN, SPECTRAL, VMAMBA
 from spectral_vmamba.studies.study import Job, StudyOptions
-from spectral_vmamba.studies.training_jobs import (
-    TrainedRow,
-    TrainedRun,
-    by_network,
-    networks,
-    row_fields,
-    training_jobs,
-)
+from spectral_vmamba.studies.training_jobs import TrainedRow, TrainedRun, by_network, row_fields, training_jobs
+from spectral_vmamba.studies.variants import networks
 from spectral_vmamba.utils.progress import Progress
 
 

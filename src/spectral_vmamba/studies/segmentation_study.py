@@ -23,15 +23,8 @@ from spectral_vmamba.segmentation.readers import read_masked_split
 from spectral_vmamba.studies.row_tables import markdown, percent
 from spectral_vmamba.studies.scales import SPECTRAL, VMAMBA
 from spectral_vmamba.studies.study import Job, StudyOptions, digest
-from spectral_vmamba.studies.training_jobs import (
-    TrainedRow,
-    Variant,
-    by_network,
-    check_compared,
-    merge_model_options,
-    merge_settings,
-    settings_that_matter,
-)
+from spectral_vmamba.studies.training_jobs import TrainedRow, by_network, settings_that_matter
+from spectral_vmamba.studies.variants import Variant, check_compared, merge_model_options, merge_settings
 from spectral_vmamba.training import Reporter
 from spectral_vmamba.utils.atomic_files import only_writer
 
