@@ -7,6 +7,7 @@ crops are of the left part of each photograph, test crops of the right part.
 """
 
 import sys
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -21,7 +22,8 @@ MEAN, CONTRAST = 128, 45
 
 
 def main(output: str) -> None:
-    np.savez(output, **make_textures(IMAGES))
+    arrays: dict[str, Any] = make_textures(IMAGES)
+    np.savez(output, **arrays)
 
 
 def make_textures(counts: dict[str, int]) -> dict[str, np.ndarray]:
@@ -46,7 +48,7 @@ def _part(photograph: np.ndarray, part: str) -> np.ndarray:
 
 def _crop(generator: np.random.Generator, photograph: np.ndarray) -> np.ndarray:
     y, x = (generator.integers(side - CROP + 1) for side in photograph.shape)
-    crop = np.rot90(photograph[y : y + CROP, x : x + CROP], generator.integers(4))
+    crop = np.rot90(photograph[y : y + CROP, x : x + CROP], int(generator.integers(4)))
     level = (crop - crop.mean()) / max(crop.std(), 1e-3) * CONTRAST + MEAN
     pixels = Image.fromarray(level.clip(0, 255).round().astype(np.uint8))
     return np.asarray(pixels.resize((SIDE, SIDE), Image.Resampling.BICUBIC))
