@@ -8,27 +8,38 @@ from spectral_vmamba.cli import main
 from spectral_vmamba.cli.reproduce import command_line
 from spectral_vmamba.studies import STUDIES, StudyOptions
 from spectral_vmamba.studies.cost_study import CostStudy
+from spectral_vmamba.utils.interruption import Interrupted
 
 SMALLEST = ["--train-images", "64", "--test-images", "20", "--epochs", "1", "--step", "90", "--workers", "0"]
+WITHOUT_TRAINING = ("cost", "flops", "traversal")
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", STUDIES)
 def test_every_study(name, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(STUDIES, "cost", CostStudy(sides=(7, 14)))
-    folder = tmp_path / name
-    assert main(["reproduce", name, *SMALLEST, "-o", str(tmp_path)]) == 0
+    folder, options = tmp_path / name, [] if name in WITHOUT_TRAINING else SMALLEST
+    assert main(["reproduce", name, *options, "-o", str(tmp_path)]) == 0
     assert f"wrote results.json, results.md, {name}.png and {name}.svg in {folder}" in capsys.readouterr().out
     assert {path.name for path in folder.iterdir()} == {"results.json", "results.md", f"{name}.png", f"{name}.svg"}
     assert f"`spectral-vmamba reproduce {name}" in (folder / "results.md").read_text()
     before = json.loads((folder / "results.json").read_text())["finished"]
-    assert main(["reproduce", name, *SMALLEST, "-o", str(tmp_path)]) == 0  # nothing is measured twice
+    assert main(["reproduce", name, *options, "-o", str(tmp_path)]) == 0  # nothing is measured twice
     assert json.loads((folder / "results.json").read_text())["finished"] == before
 
 
 def test_unknown_names_list_the_choices(capsys):
     assert main(["reproduce", "rotations"]) == 1
     assert "no study 'rotations'; there are rotation, eigenvectors" in capsys.readouterr().err
+
+
+def test_an_interrupted_study_says_how_to_continue(tmp_path, capsys, monkeypatch):
+    def stop(*_):
+        raise Interrupted("stopped after step 3 of 9; resume with --resume", 130)
+
+    monkeypatch.setattr("spectral_vmamba.studies.run_study", stop)
+    assert main(["reproduce", "traversal", "-o", str(tmp_path)]) == 130
+    assert capsys.readouterr().err == "stopped; the same command continues\n"
 
 
 def test_a_dry_run_trains_nothing(tmp_path, capsys):

@@ -90,7 +90,7 @@ def test_every_class_has_an_image():
     digits = read_source("digits")["all"]
     for count in (10, 11, 400):
         assert len(np.unique(digits.labels[choose_images(digits, count)])) == 10
-    with pytest.raises(ValueError, match="at least one image of each of the 10 classes, got 9 images"):
+    with pytest.raises(ValueError, match="at least one of each of the 10 classes, got 9"):
         choose_images(digits, 9)
 
 

@@ -80,12 +80,35 @@ def test_an_interrupted_study_continues(options):
 
 def test_the_plan_names_finished_rows_and_adds_up_the_others(options):
     run_study(Squares((1,)), options)
-    assert describe_plan(Squares((1, 2, 3)), options) == [
+    assert list(describe_plan(Squares((1, 2, 3)), options)) == [
         "1: finished",
         "2: about 60 s",
         "3: about 60 s",
         "in total: about 2 min, without tests",
     ]
+
+
+def test_a_result_states_when_and_where_its_rows_were_measured(options, tmp_path):
+    run_study(Squares((1,)), options)
+    path = tmp_path / "squares" / "results.json"
+    stored = json.loads(path.read_text())
+    (row,) = stored["finished"].values()
+    row["date"] = "2020-02-02T00:00:00+00:00"
+    row["environment"] |= {"machine": "Plan9 mips", "threads": 64}
+    path.write_text(json.dumps(stored))
+    again = run_study(Squares((1,)), options)
+    assert (again.date, again.machines) == (row["date"], ["Plan9 mips, 64 threads"])
+    assert json.loads(path.read_text())["date"] == row["date"]
+    both = run_study(Squares((1, 2)), options)
+    assert both.date > "2026"
+    assert len(both.machines) == 2
+
+
+def test_studies_without_training_refuse_its_options(tmp_path):
+    for name in ("traversal", "cost", "flops"):
+        with pytest.raises(ValueError, match=f"{name} trains no network and has no option --train-images"):
+            STUDIES[name].plan(StudyOptions(output=str(tmp_path), train_images=5))
+        STUDIES[name].plan(StudyOptions(output=str(tmp_path), workers=0))
 
 
 def test_damaged_results_are_not_overwritten(options, tmp_path):

@@ -13,6 +13,7 @@ from spectral_vmamba.studies.scales import CROSS_RFN, RANDOM, SCALES, SPECTRAL, 
 from spectral_vmamba.studies.training_jobs import _Source
 from spectral_vmamba.studies.variants import networks
 from spectral_vmamba.utils.atomic_files import only_writer
+from tests.support.image_folders import write_noise
 
 
 @pytest.fixture
@@ -143,7 +144,10 @@ def test_other_test_images_are_another_run(options, tmp_path):
         ({"settings": {"augment": {"hflip": 7}}}, "expected 0 ≤ hflip ≤ 1, got 7"),
         ({"settings": {"learning_rate": 1}}, "has no setting 'learning_rate'"),
         ({"settings": {"seed": 1}}, "seed is chosen by the study or by an option of its own"),
-        ({"train_images": 6}, "at least one image of each of the 10 classes, got 6"),
+        ({"settings": {"augment": 3}}, "expected names and values for augment, as in {augment: {…}}, got 3"),
+        ({"train_images": 6}, "train images: expected at least one of each of the 10 classes, got 6"),
+        ({"test_images": 9000}, "test images: expected at most 359, which is all there are, got 9,000"),
+        ({"initial": {"VMamba": "runs/vmamba"}}, "--initial is an option of the study segmentation"),
     ],
     ids=str,
 )
@@ -159,11 +163,13 @@ def test_table1_has_the_size_of_the_images(options):
     swin = next(job for job in plans[1] if job.label.startswith("Swin"))
     assert swin.estimate is not None
     assert swin.estimate() > 0  # runs a step
+    with pytest.raises(ValueError, match="expected an image size that is a multiple of 8, got 20"):
+        STUDIES["table1"].plan(replace(options, image_size=20))
 
 
 def test_a_trained_network_takes_no_time(options):
     run_study(STUDY, options)
-    lines = describe_plan(STUDIES["dynamics"], options)
+    lines = list(describe_plan(STUDIES["dynamics"], options))
     trained = ["trained, not measured yet" in line for line in lines]
     assert trained == [True, True, False, False]
     assert lines[-1].startswith("in total: about ")
@@ -221,3 +227,37 @@ def test_levels_that_every_run_reached():
     assert common_levels(rows)[-1] == 0.4
     assert [row.epochs_to(0.4) for row in rows] == [2, 1]
     assert rows[1].epochs_to(0.5) is None
+
+
+def test_finished_runs_may_be_moved_with_their_images(options, tmp_path):
+    """Another study then measures them where they are now."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    write_noise(first / "images")
+    every = replace(options, train_images=None, test_images=None)
+    given = replace(every, output=str(first), data=str(first / "images"), scale="nano")
+    run_study(STUDY, given)
+    first.rename(second)
+    moved = replace(given, output=str(second), data=str(second / "images"))
+    rows = run_study(DynamicsStudy(), moved).rows
+    assert len(rows) == 3
+    other = AccuracyStudy("other", "the same networks", "test", two_networks, reference=lambda _: SPECTRAL)
+    assert len(run_study(other, moved).rows) == 2
+    assert len(list((second / "runs").iterdir())) == 3
+
+
+def test_a_network_is_timed_once_for_all_seeds(options, monkeypatch):
+    timed = []
+    monkeypatch.setattr(
+        "spectral_vmamba.studies.training_jobs.estimate_training", lambda config, _: timed.append(config.model) or 60.0
+    )
+    lines = list(describe_plan(STUDY, replace(options, seeds=(0, 1, 2))))
+    assert timed == ["spectral_vmamba_nano", "vmamba_nano"]
+    assert lines[-1] == "in total: about 6 min, without tests"
+
+
+def test_chosen_epochs_are_not_raised_to_a_number_of_steps(options):
+    source = _Source.prepare(options)
+    lite = replace(options, scale="lite", data="digits")
+    (variant, *_) = order_variants(lite)
+    assert source.config(lite, variant, 0).min_steps == 0
+    assert source.config(replace(lite, epochs=None), variant, 0).min_steps > 0

@@ -13,7 +13,8 @@ from rich.console import Console
 from spectral_vmamba.cli.console import print_line
 from spectral_vmamba.cli.options import CommandParser, add_settings, parse_settings
 from spectral_vmamba.utils.atomic_files import write_text
-from spectral_vmamba.utils.wording import duration, plural
+from spectral_vmamba.utils.interruption import Interrupted
+from spectral_vmamba.utils.wording import duration
 
 if TYPE_CHECKING:
     from spectral_vmamba.studies import StudyOptions, StudyResult
@@ -58,7 +59,10 @@ def run(config: Namespace) -> int:
         for line in describe_plan(study, options):
             print_line(console, line)
         return 0
-    result = run_study(study, options, TerminalReporter(console))
+    try:
+        result = run_study(study, options, TerminalReporter(console))
+    except Interrupted as stopped:  # the message of a training run names an option of `train`
+        raise Interrupted("stopped; the same command continues", stopped.exit_code) from stopped
     folder, text = Path(options.output) / study.name, describe_result(result, options, study.summarize(result.rows))
     write_text(folder / "results.md", text)
     figure = _draw(study.name, study.title, result.rows)
@@ -74,7 +78,7 @@ def describe_result(result: "StudyResult[Any]", options: "StudyOptions", numbers
     machine = result.environment
     return (
         f"# {result.title[0].upper()}{result.title[1:]} ({result.source})\n\n{numbers}\n\n"
-        f"`{command_line(result.study, options)}`, {machine['machine']}, {plural(machine['threads'], 'thread')}, "
+        f"`{command_line(result.study, options)}`, {'; '.join(result.machines)}; "
         f"accelerator {machine['accelerator']}, torch {machine['packages']['torch']}, {result.date}; measured and "
         f"trained in {duration(result.seconds)}.\n"
     )

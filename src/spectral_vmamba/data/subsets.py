@@ -27,18 +27,27 @@ def write_subset(folder: Path, data: str, val_data: str | None, train: int | Non
     in_files = all(dataset.root is not None for dataset, _ in parts.values())
     path = folder / f"{Path(data).stem}-{train or 'all'}-{test or 'all'}-{source[:8]}{'.csv' if in_files else '.npz'}"
     if not path.exists():
-        subsets = {name: dataset.subset(choose_images(dataset, count)) for name, (dataset, count) in parts.items()}
+        subsets = {name: dataset.subset(_choose(name, dataset, count)) for name, (dataset, count) in parts.items()}
         with atomic_write(path) as temporary:
             (_write_table if in_files else _write_pack)(temporary, subsets)
     return path
 
 
+def _choose(name: str, dataset: ImageDataset, count: int | None) -> Int[np.ndarray, "k"]:
+    try:
+        return choose_images(dataset, count)
+    except ValueError as error:
+        raise ValueError(f"{name} images: {error}") from error
+
+
 def choose_images(dataset: ImageDataset, count: int | None) -> Int[np.ndarray, "k"]:
-    """Random images, at least one of each class. ValueError if they are fewer than the classes."""
+    """Random images, at least one of each class. ValueError if there are not as many, or fewer than classes."""
+    if count is not None and count > len(dataset):
+        raise ValueError(f"expected at most {len(dataset):,}, which is all there are, got {count:,}")
     shuffled = np.random.default_rng(0).permutation(len(dataset))
     _, first = np.unique(dataset.labels[shuffled], return_index=True)
     if count is not None and count < len(first):
-        raise ValueError(f"expected at least one image of each of the {len(first)} classes, got {count} images")
+        raise ValueError(f"expected at least one of each of the {len(first)} classes, got {count}")
     others = np.setdiff1d(np.arange(len(dataset)), first)
     return np.sort(shuffled[np.concatenate([first, others])[:count]])
 

@@ -4,6 +4,7 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 import torch
 
@@ -55,6 +56,17 @@ class Environment:
                 f"  {', '.join(self.solvers)}",
             ]
         )
+
+
+def describe_processor() -> str:
+    """The operating system, the architecture and, where the system tells it, the name of the processor."""
+    kind = f"{platform.system()} {platform.machine()}"
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return f"{kind} {platform.processor()}".strip()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return f"{kind} {names[0]}" if names else kind
 
 
 def measure_environment() -> Environment:

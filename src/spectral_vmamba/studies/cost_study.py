@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from spectral_vmamba.data import normalize, photographs, resize
+from spectral_vmamba.metrics.environment import describe_processor
 from spectral_vmamba.models import SpectralConfig, SpectralTokenizer, create_model, stem_normalization
 from spectral_vmamba.ops.grid import Grid
 from spectral_vmamba.ops.selective_scan import missing_backends
@@ -22,9 +23,8 @@ from spectral_vmamba.ops.spectral import (
     spectral_traversal,
 )
 from spectral_vmamba.studies.row_tables import markdown
-from spectral_vmamba.studies.study import Job, StudyOptions
+from spectral_vmamba.studies.study import Job, StudyOptions, refuse_options
 from spectral_vmamba.utils.peak_memory import measure_growth, release_free_memory
-from spectral_vmamba.utils.wording import plural
 
 SIDES = (7, 14, 28, 42, 56, 84, 112)
 BACKBONE, STEM = "vmamba_tiny", "timm:tf_efficientnet_lite0"
@@ -61,9 +61,11 @@ class CostStudy:
     sides: tuple[int, ...] = SIDES
 
     def plan(self, options: StudyOptions) -> list[Job[CostRow]]:
+        refuse_options(options, self.name)
         native = "native" not in missing_backends()
         sides = [side for side in self.sides if native or side**2 <= _LARGEST_DENSE]
-        key = {"backbone": BACKBONE, "stem": STEM, "native": native, "threads": torch.get_num_threads()}
+        machine = {"machine": describe_processor(), "threads": torch.get_num_threads()}
+        key = {"backbone": BACKBONE, "stem": STEM, "native": native, **machine}
         return [
             Job(f"{side**2:,} tokens", {**key, "side": side}, lambda _, side=side: measure_cost_at(side))
             for side in sides
@@ -88,9 +90,10 @@ class CostStudy:
             for name in ("sts_seconds", "backbone_seconds")
         )
         return (
-            f"{markdown(headings, cells)}\n\nMilliseconds for one photograph, best of {_BEST_OF}, "
-            f"{plural(torch.get_num_threads(), 'thread')}. From {smallest_fitted(rows):,} tokens on, STS grows as "
-            f"tokens^{sts:.2f} and {BACKBONE} as tokens^{backbone:.2f}."
+            f"{markdown(headings, cells)}\n\nMilliseconds for one image with as many tokens, best of {_BEST_OF}: STS "
+            f"of a photograph with patches of 16 px, and {BACKBONE}, whose first stage has patches of 4 px, of noise. "
+            f"From {smallest_fitted(rows):,} tokens on, STS grows as tokens^{sts:.2f} and {BACKBONE} as "
+            f"tokens^{backbone:.2f}."
         )
 
 

@@ -8,6 +8,7 @@ from spectral_vmamba.studies.study import StudyOptions
 from spectral_vmamba.studies.variants import Variant
 
 _SIDE = 32
+_MULTIPLE = 8  # pixels: of the sides of images that all networks of this size take
 _LITE0 = "timm:tf_efficientnet_lite0"
 _NANO: dict[str, tuple[str, dict[str, Any]]] = {
     "Spectral VMamba, conv stem, trained": ("spectral_vmamba_nano", {}),
@@ -66,6 +67,11 @@ def family_variants(options: StudyOptions) -> list[Variant]:
         )
     if scale.name == "paper":
         return [_variant(name, name, {}, options.image_size) for name in _PAPER]
+    if (options.image_size or _SIDE) % _MULTIPLE:
+        raise ValueError(
+            f"table1 compares networks with patches of up to {_MULTIPLE} pixels; expected an image size that is a "
+            f"multiple of {_MULTIPLE}, got {options.image_size}"
+        )
     return [_variant(label, name, own, options.image_size or _SIDE) for label, (name, own) in _NANO.items()]
 
 

@@ -12,7 +12,7 @@ from spectral_vmamba.models.spectral_config import SpectralConfig
 from spectral_vmamba.ops.selective_scan import missing_backends
 from spectral_vmamba.studies.cost_study import stem_tokens
 from spectral_vmamba.studies.row_tables import markdown
-from spectral_vmamba.studies.study import Job, StudyOptions
+from spectral_vmamba.studies.study import Job, StudyOptions, refuse_options
 
 # GFLOPs of the paper's Table 1, at 224 px; None where not checked. The paper's VMamba-B has those of VMamba-S.
 PAPER: dict[str, float | None] = {
@@ -57,6 +57,7 @@ class FlopStudy:
     row: type[FlopRow] = FlopRow
 
     def plan(self, options: StudyOptions) -> list[Job[FlopRow]]:
+        refuse_options(options, self.name)
         native = "native" not in missing_backends()
         return [
             Job(model, {"model": model, "classes": _CLASSES, "native": native}, lambda _, model=model: count(model))

@@ -170,6 +170,8 @@ def _find_data(options: StudyOptions) -> str:
 def write_digit_masks(folder: Path, count: int) -> Path:
     """Handwritten digits as images with masks: the ink is one class, paper the other."""
     target, digits = folder / f"digit-masks-{count}", read_digits()
+    if count > len(digits):
+        raise ValueError(f"expected at most {len(digits):,} training images, got {count:,}; there are no more digits")
     for i in range(count):
         image = digits.open(i).convert("L").resize((_DIGIT_SIDE, _DIGIT_SIDE), Image.Resampling.BICUBIC)
         mask = (np.asarray(image) > 127).astype(np.uint8)

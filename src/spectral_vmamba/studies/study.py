@@ -2,8 +2,8 @@
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -15,7 +15,7 @@ from spectral_vmamba.studies.scales import SCALES, Scale
 from spectral_vmamba.training import Reporter, SilentReporter
 from spectral_vmamba.utils.atomic_files import only_writer, prepare_folder, write_text
 from spectral_vmamba.utils.settings import from_dict
-from spectral_vmamba.utils.wording import at_least, closest, duration
+from spectral_vmamba.utils.wording import at_least, closest, duration, plural
 
 Row = TypeVar("Row")
 RESULTS_FILE = "results.json"
@@ -117,7 +117,8 @@ class Study(Protocol[Row]):
 
 @dataclass(frozen=True)
 class StudyResult(Generic[Row]):
-    """Rows with what they were measured on. `seconds` is the time of all rows, also of those measured earlier."""
+    """Rows with what they were measured on: `date` and `environment` are those of the newest row, `machines` those of
+    all rows, as text. `seconds` is the time of all rows, also of those measured earlier."""
 
     study: str
     title: str
@@ -126,6 +127,7 @@ class StudyResult(Generic[Row]):
     date: str
     seconds: float
     environment: dict[str, Any]
+    machines: list[str]
     rows: list[Row]
 
 
@@ -167,24 +169,32 @@ def run_study(study: Study[Row], options: StudyOptions, reporter: Reporter | Non
     return _result(study, options, chosen)
 
 
-def describe_plan(study: Study[Any], options: StudyOptions) -> list[str]:
+def describe_plan(study: Study[Any], options: StudyOptions) -> Iterator[str]:
     """One line for each row that would be measured, with the estimated time, which takes seconds to measure."""
     finished = _finished_rows(Path(options.output) / study.name / RESULTS_FILE, study.row)
-    lines, estimates, known = [], [], True
+    estimates, known = [], True
     for job in study.plan(options):
         if job.digest in finished:
-            lines.append(f"{job.label}: finished")
+            yield f"{job.label}: finished"
         elif job.estimate is None:
-            lines.append(f"{job.label}: not estimated")
+            yield f"{job.label}: not estimated"
             known = False
         else:
             estimates.append(job.estimate())
             trained = "trained, not measured yet" if estimates[-1] == 0 else f"about {duration(estimates[-1])}"
-            lines.append(f"{job.label}: {trained}")
-    if not estimates:
-        return lines
-    total = f"about {duration(sum(estimates))}, without tests"
-    return [*lines, f"{'in total' if known else 'those that are estimated, in total'}: {total}"]
+            yield f"{job.label}: {trained}"
+    if estimates:
+        total = f"about {duration(sum(estimates))}, without tests"
+        yield f"{'in total' if known else 'those that are estimated, in total'}: {total}"
+
+
+def refuse_options(options: StudyOptions, study: str) -> None:
+    """Raise a ValueError for options of a study that trains nothing, and has none."""
+    of_training = [each for each in fields(StudyOptions) if each.name not in ("output", "workers", "cache_folder")]
+    defaults = StudyOptions()
+    given = [each.name for each in of_training if getattr(options, each.name) != getattr(defaults, each.name)]
+    if given:
+        raise ValueError(f"{study} trains no network and has no option --{given[0].replace('_', '-')}; leave it out")
 
 
 def find_study(name: str, studies: Mapping[str, Study[Any]]) -> Study[Any]:
@@ -201,26 +211,25 @@ def _finished_rows(path: Path, row: type[Any]) -> dict[str, dict[str, Any]]:
         return {}
     try:
         finished = dict(json.loads(path.read_text(encoding="utf-8"))["finished"])
-        return {key: each for key, each in finished.items() if _is_row(each["row"], row)}
+        return {key: each for key, each in finished.items() if _is_complete(each, row)}
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(
             f"{path} is not the result of a study: {error!r}; move it, or choose another output"
         ) from error
 
 
-def _is_row(stored: dict[str, Any], row: type[Any]) -> bool:
+def _is_complete(stored: dict[str, Any], row: type[Any]) -> bool:
     try:
-        from_dict(row, stored)
+        from_dict(row, stored["row"])
     except TypeError:
         return False
-    return True
+    return {"date", "environment", "seconds"} <= stored.keys()
 
 
 def _write(path: Path, study: Study[Any], options: StudyOptions, finished: Mapping[str, dict[str, Any]]) -> None:
-    result = _result(study, options, [])
-    stored = {**asdict(replace(result, rows=[])), "finished": finished}
-    del stored["rows"], stored["seconds"]
-    write_text(path, json.dumps(stored, indent=1))
+    result = asdict(replace(_result(study, options, list(finished.values())), rows=[]))
+    kept = {name: value for name, value in result.items() if name not in ("rows", "seconds", "machines")}
+    write_text(path, json.dumps({**kept, "finished": finished}, indent=1))
 
 
 def _without_folders(options: StudyOptions) -> dict[str, Any]:
@@ -233,14 +242,18 @@ def _without_folders(options: StudyOptions) -> dict[str, Any]:
 
 
 def _result(study: Study[Row], options: StudyOptions, finished: Sequence[Mapping[str, Any]]) -> StudyResult[Row]:
+    newest = max(finished, key=lambda each: each["date"])
+    environments = [each["environment"] for each in finished]
+    machines = [f"{each['machine']}, {plural(each['threads'], 'thread')}" for each in environments]
     return StudyResult(
         study.name,
         study.title,
         study.source,
         _without_folders(options),
-        _now(),
+        newest["date"],
         sum(_seconds(each) for each in finished),
-        asdict(measure_environment()),
+        newest["environment"],
+        list(dict.fromkeys(machines)),
         [from_dict(study.row, each["row"]) for each in finished],
     )
 

@@ -49,7 +49,10 @@ class TrainedRun:
 
     @cached_property
     def predictor(self) -> Predictor:
-        return load(self.result.folder / "last.safetensors", "ema" if self.config.ema else "raw")
+        """With the images where they are now: a finished run may have been trained from another folder."""
+        predictor = load(self.result.folder / "last.safetensors", "ema" if self.config.ema else "raw")
+        assert predictor.header is not None
+        return replace(predictor, header=replace(predictor.header, split=self.config.split))
 
     @property
     def trainable_parameters(self) -> int:
@@ -89,9 +92,12 @@ def training_jobs(
 ) -> list[Job[Row]]:
     """A job for each variant and seed. `measured` contains what else determines the numbers of a trained network."""
     check_compared(options, variants)
+    if options.initial:
+        raise ValueError("--initial is an option of the study segmentation; leave it out")
     source = _Source.prepare(options)
+    estimates: dict[str, float] = {}
     return [
-        _training_job(options, source, variant, seed, measure, measured)
+        _training_job(options, source, variant, seed, measure, measured, estimates)
         for variant in variants
         for seed in options.seeds
     ]
@@ -129,6 +135,8 @@ class _Source:
         scale = options.settings_of_scale
         given = {"epochs": options.epochs, "image_size": options.image_size, "workers": options.workers}
         changes = {name: value for name, value in given.items() if value is not None}
+        if options.epochs:
+            changes["min_steps"] = 0
         settings = {**scale.settings, **variant.settings, **changes}
         settings = merge_settings(settings, options.settings)
         settings["model_options"] = merge_model_options(options, settings, recipe(scale.recipe).model_options, seed)
@@ -155,7 +163,9 @@ def _training_job(
     seed: int,
     measure: Measure[Row],
     measured: Mapping[str, Any],
+    estimates: dict[str, float],
 ) -> Job[Row]:
+    """`estimates` are shared by the seeds of a network, so that each network is timed once."""
     config = source.config(options, variant, seed)
 
     def run(reporter: Reporter) -> Row:
@@ -165,7 +175,14 @@ def _training_job(
 
     key = {"run": Path(config.output).name, "label": variant.label, **measured}
     label = f"{variant.label}, frame {config.frame or 'none'}, seed {seed}"
-    return Job(label, key, run, lambda: estimate_training(config, len(source.train)))
+
+    def estimate() -> float:
+        alike = digest([settings_that_matter(replace(config, seed=0)), _finished_epochs(config)])
+        if alike not in estimates:
+            estimates[alike] = estimate_training(config, len(source.train))
+        return estimates[alike]
+
+    return Job(label, key, run, estimate)
 
 
 def estimate_training(config: TrainConfig, images: int) -> float:

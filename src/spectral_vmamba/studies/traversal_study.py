@@ -7,7 +7,7 @@ from spectral_vmamba.data import photographs, resize
 from spectral_vmamba.metrics.traversal_gap import TraversalPair, measure_traversal
 from spectral_vmamba.models import SpectralConfig, SpectralTokenizer, stem_normalization
 from spectral_vmamba.studies.row_tables import markdown
-from spectral_vmamba.studies.study import Job, StudyOptions
+from spectral_vmamba.studies.study import Job, StudyOptions, refuse_options
 from spectral_vmamba.utils.progress import Progress, no_progress
 
 IMAGES = ("coffee", "immunohistochemistry", "retina", "rocket")
@@ -38,6 +38,7 @@ class TraversalStudy:
     row: type[TraversalRow] = TraversalRow
 
     def plan(self, options: StudyOptions) -> list[Job[TraversalRow]]:
+        refuse_options(options, self.name)
         return [
             Job(
                 f"{image}, turned by {angle:g}°",

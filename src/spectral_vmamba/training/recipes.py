@@ -1,6 +1,6 @@
 """Recipes: named settings in YAML files that ship with the package."""
 
-from dataclasses import asdict
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -68,6 +68,9 @@ def read_recipe(config: type[Config], kind: RecipeKind, name: str, changes: dict
     groups = {}
     for group in nested_settings(config):
         change: Any = changes.get(group, {})
-        values = change if isinstance(change, dict) else asdict(change)
-        groups[group] = {**defaults[group], **stored.get(group, {}), **values}
+        if is_dataclass(change) and not isinstance(change, type):
+            change = asdict(change)
+        if not isinstance(change, dict):
+            raise ValueError(f"expected names and values for {group}, as in {{{group}: {{…}}}}, got {change!r}")
+        groups[group] = {**defaults[group], **stored.get(group, {}), **change}
     return from_dict(config, {**defaults, **stored, **changes, **groups})

@@ -25,6 +25,8 @@ from spectral_vmamba.utils.settings import flatten, from_dict, to_json_dict
 Config = TypeVar("Config", bound=RunConfig)
 # Settings that do not change the result, and may therefore change when a run is resumed.
 _CHANGEABLE = ("output", "tracker", "save_minutes", "workers", "cache_folder")
+# Where the images are, which may have moved: other images are refused by their fingerprints.
+_MOVABLE = ("data", "val_data")
 
 
 class RunFolder:
@@ -122,6 +124,7 @@ def resume_settings(config: Config, checkpoint: Checkpoint, folder: Path) -> Con
     config = config.with_choices_of(stored)
     given, previous, defaults = flatten(config), flatten(stored), flatten(kind())
     changeable = [name for name in _CHANGEABLE if name in given]
+    changeable += [name for name in _MOVABLE if given[name]]
     changed = [
         key for key in given if key not in changeable and given[key] != previous[key] and given[key] != defaults[key]
     ]
