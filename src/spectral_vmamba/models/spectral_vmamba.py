@@ -107,7 +107,8 @@ _BASE = {**_TINY, "depths": (2, 2, 15, 2), "drop_path_rate": 0.3}
 _CROSS = {"traversal": "cross", "frame": "none"}
 _NO_RFN = {"turns": 1, "frame": "none"}
 _RANDOM = {"traversal": "random", "frame": "none"}
-# What the authors' code does otherwise, all at once; its sign rule is the one of the paper's text.
+# As published, all at once: the authors' code, with the sign rule of the paper's text. What no option has: the stem's
+# BatchNorm in training mode, the Laplacian in half precision, and the code's errors on odd grids.
 _PUBLISHED = {
     "frame": "none",
     "graph_features": "in_proj",
@@ -222,23 +223,23 @@ def spectral_vmamba_random_tiny(pretrained: bool = False, **kwargs) -> SpectralV
 
 @register_model
 def spectral_vmamba_nano_published(pretrained: bool = False, **kwargs) -> SpectralVMamba:
-    """Nano, with its local mixing, and the choices of the authors' code, which is not invariant to quarter turns."""
+    """Nano, with its local mixing, and the choices as published, which are not invariant to quarter turns."""
     return FAMILY.build("spectral_vmamba_nano_published", pretrained, **kwargs)
 
 
 @register_model
 def spectral_vmamba_tiny_published(pretrained: bool = False, **kwargs) -> SpectralVMamba:
-    """The paper's T with the choices of the authors' code, which is not invariant to quarter turns."""
+    """The paper's T with the choices as published, which are not invariant to quarter turns."""
     return FAMILY.build("spectral_vmamba_tiny_published", pretrained, **kwargs)
 
 
 @register_model
 def spectral_vmamba_small_published(pretrained: bool = False, **kwargs) -> SpectralVMamba:
-    """The paper's S with the choices of the authors' code, which is not invariant to quarter turns."""
+    """The paper's S with the choices as published, which are not invariant to quarter turns."""
     return FAMILY.build("spectral_vmamba_small_published", pretrained, **kwargs)
 
 
 @register_model
 def spectral_vmamba_base_published(pretrained: bool = False, **kwargs) -> SpectralVMamba:
-    """The paper's B with the choices of the authors' code, which is not invariant to quarter turns."""
+    """The paper's B with the choices as published, which are not invariant to quarter turns."""
     return FAMILY.build("spectral_vmamba_base_published", pretrained, **kwargs)

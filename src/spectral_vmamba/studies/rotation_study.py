@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import nan
 
 from spectral_vmamba.studies.row_tables import markdown, percent
 from spectral_vmamba.studies.scales import CROSS_RFN, NO_RFN, SPECTRAL, VMAMBA
@@ -28,6 +29,12 @@ class RotationRow(TrainedRow):
     @property
     def mean(self) -> float:
         return sum(self.accuracy) / len(self.accuracy)
+
+    @property
+    def between(self) -> float:
+        """Mean accuracy between quarter turns."""
+        values = [value for angle, value in zip(self.angles, self.accuracy, strict=True) if angle % 90]
+        return sum(values) / len(values) if values else nan
 
     @property
     def worst(self) -> float:
@@ -68,13 +75,22 @@ class RotationStudy:
             (
                 network,
                 frame,
-                *(percent([getattr(row, name) for row in seeds]) for name in ("upright", "mean", "worst")),
+                *(percent([getattr(row, name) for row in seeds]) for name in ("upright", "mean", "between", "worst")),
                 percent([row.least_agreement for row in seeds]),
                 ", ".join(str(row.quarter_flips) for row in seeds),
             )
             for (network, frame), seeds in by_network(rows).items()
         ]
-        headings = ("network", "frame", "upright", "mean of angles", "worst angle", "least agreement", "quarter flips")
+        headings = (
+            "network",
+            "frame",
+            "upright",
+            "mean of angles",
+            "between quarter turns",
+            "worst angle",
+            "least agreement",
+            "quarter flips",
+        )
         count = rows[0].images if rows else 0
         return (
             f"{markdown(headings, cells)}\n\nPercent of {count:,} test images; “quarter flips”: predictions that "

@@ -1,15 +1,18 @@
 """Markdown tables of rows, with the mean and the spread over seeds."""
 
 from collections.abc import Sequence
+from math import isnan
 from statistics import mean, stdev
 
 
 def percent(values: Sequence[float]) -> str:
-    """The mean over seeds in percent, and the standard deviation where there are several.
+    """The mean over seeds in percent, and the standard deviation where there are several; a dash for no number.
 
     >>> percent([0.5]), percent([0.5, 0.6])
     ('50.0', '55.0 ± 7.1')
     """
+    if any(isnan(value) for value in values):
+        return "–"
     text = f"{100 * mean(values):.1f}"
     return text if len(values) == 1 else f"{text} ± {100 * stdev(values):.1f}"
 
