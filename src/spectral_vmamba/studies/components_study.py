@@ -1,7 +1,8 @@
 """Disconnected graphs, which the paper leaves to future work: how many there are, and three ways to traverse them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from statistics import mean
 from typing import Any
 
@@ -14,7 +15,7 @@ from spectral_vmamba.data.seeding import preserve_generators
 from spectral_vmamba.metrics.traversal_gap import traversal_gap
 from spectral_vmamba.models import SpectralTokenizer
 from spectral_vmamba.ops.spectral import GraphRules, affinity
-from spectral_vmamba.ops.traversal import Traversal
+from spectral_vmamba.ops.spectral.rules import Components
 from spectral_vmamba.ops.turns import rotate
 from spectral_vmamba.studies.accuracy_studies import QUARTERS
 from spectral_vmamba.studies.row_tables import markdown, percent
@@ -31,7 +32,12 @@ from spectral_vmamba.studies.training_jobs import (
 from spectral_vmamba.studies.variants import Variant, networks
 from spectral_vmamba.utils.progress import Progress
 
-_IMAGES = 256
+_IMAGES = 1024
+_RULES: dict[str, Components] = {
+    "bridged": "bridged",
+    "left as they are": "unbridged",
+    "visited piece by piece": "piecewise",
+}
 _ANGLE, _NOISE = 15.0, 0.02
 _UNBRIDGED = GraphRules(components="unbridged")
 
@@ -41,7 +47,8 @@ class ComponentsRow(TrainedRow):
     """Shares, 0 to 1. Of `counted` test images, `disconnected` have a graph of several pieces.
 
     Of those: the mean number of pieces, and the rank correlations of the visiting orders with those of the image turned
-    by 15°, and of the image with noise of 2 % of the pixels' standard deviation; None if there is no such image.
+    by 15°, and of the image with noise of 2 % of the pixels' standard deviation; None if there is no such image. They
+    are measured for all rules on the stem of this network, so that the rules are compared on the same graphs.
     """
 
     images: int
@@ -50,8 +57,8 @@ class ComponentsRow(TrainedRow):
     counted: int
     disconnected: int
     pieces: float | None
-    correlation_turned: float | None
-    correlation_with_noise: float | None
+    correlation_turned: dict[str, float] | None
+    correlation_with_noise: dict[str, float] | None
 
 
 @dataclass(frozen=True)
@@ -83,26 +90,36 @@ class ComponentsStudy:
                 percent([row.top1 for row in seeds]),
                 ", ".join(str(row.quarter_flips) for row in seeds),
                 percent([row.disconnected / row.counted for row in seeds]),
-                *(_mean([getattr(row, name) for row in seeds]) for name in _OF_DISCONNECTED),
+                _mean([row.pieces for row in seeds]),
             )
             for (network, _), seeds in by_network(rows).items()
         ]
-        headings = (
-            "graphs of several pieces are",
-            "top-1",
-            "quarter flips",
-            "disconnected",
-            "pieces",
-            "correlation at 15°",
-            "with noise",
-        )
+        headings = ("graphs of several pieces are", "top-1", "quarter flips", "disconnected", "pieces")
         count, counted = (rows[0].images, rows[0].counted) if rows else (0, 0)
         return (
             f"{markdown(headings, cells)}\n\n“top-1”: percent of {count:,} upright test images; “disconnected”: "
-            f"percent of {counted} test images whose graph has several pieces. Of those: how many pieces, and the rank "
-            "correlation of the visiting orders with those of the image turned by 15°, and of the image with noise "
-            "(2 % of the standard deviation of the pixels). Without a frame."
+            f"percent of {counted:,} test images whose graph has several pieces, and how many pieces. Without a frame."
+            f"\n\n{_summarize_stability(rows)}"
         )
+
+
+def _summarize_stability(rows: Sequence[ComponentsRow]) -> str:
+    cells = [
+        (
+            label,
+            *(
+                _mean([None if (found := getattr(row, name)) is None else found[label] for row in rows])
+                for name in ("correlation_turned", "correlation_with_noise")
+            ),
+        )
+        for label in _RULES
+    ]
+    table = markdown(("graphs of several pieces are", "correlation at 15°", "with noise"), cells)
+    return (
+        f"{table}\n\nRank correlation of the visiting orders of the disconnected images with those of the image turned "
+        "by 15°, and of the image with noise (2 % of the standard deviation of the pixels): every rule on the stem of "
+        f"every network, mean of {len(rows)} stems."
+    )
 
 
 _OF_DISCONNECTED = ("pieces", "correlation_turned", "correlation_with_noise")
@@ -110,8 +127,7 @@ _OF_DISCONNECTED = ("pieces", "correlation_turned", "correlation_with_noise")
 
 def component_variants(scale: Scale) -> list[Variant]:
     (spectral,) = networks(scale, SPECTRAL)
-    labels = {"bridged": "bridged", "unbridged": "left as they are", "piecewise": "visited piece by piece"}
-    return [spectral.with_options(label, components=rule) for rule, label in labels.items()]
+    return [spectral.with_options(label, components=rule) for label, rule in _RULES.items()]
 
 
 @torch.no_grad()
@@ -125,12 +141,20 @@ def _measure_stability(tokenizer: SpectralTokenizer, images: Float[Tensor, "b c 
         torch.manual_seed(seed)
         noisy = chosen + _NOISE * chosen.std() * torch.randn_like(chosen)
     turned = rotate(chosen, _ANGLE)
+    by_rule = {label: _with_rule(tokenizer, rule) for label, rule in _RULES.items()}
     return {
         **found,
         "pieces": float(counts[counts > 1].double().mean()),
-        "correlation_turned": _correlation(_traversal(tokenizer, chosen), _traversal(tokenizer, turned), _ANGLE),
-        "correlation_with_noise": _correlation(_traversal(tokenizer, chosen), _traversal(tokenizer, noisy), 0.0),
+        "correlation_turned": {label: _compare(each, chosen, turned, _ANGLE) for label, each in by_rule.items()},
+        "correlation_with_noise": {label: _compare(each, chosen, noisy, 0.0) for label, each in by_rule.items()},
     }
+
+
+def _with_rule(tokenizer: SpectralTokenizer, rule: Components) -> SpectralTokenizer:
+    """The same stem, with another rule for graphs of several pieces."""
+    changed = copy(tokenizer)
+    changed.rules = replace(tokenizer.rules, components=rule)
+    return changed
 
 
 def count_pieces(tokenizer: SpectralTokenizer, images: Float[Tensor, "b c h w"]) -> Int[Tensor, "b"]:
@@ -140,12 +164,11 @@ def count_pieces(tokenizer: SpectralTokenizer, images: Float[Tensor, "b c h w"])
     return torch.tensor([connected_components(graph.numpy() > 0, return_labels=False) for graph in graphs.cpu()])
 
 
-def _traversal(tokenizer: SpectralTokenizer, images: Float[Tensor, "b c h w"]) -> Traversal:
-    return tokenizer.eval()(images).image_traversal()
-
-
-def _correlation(before: Traversal, after: Traversal, angle: float) -> float:
-    return float(traversal_gap(before, after, angle).correlations.abs().mean())
+def _compare(
+    tokenizer: SpectralTokenizer, before: Float[Tensor, "b c h w"], after: Float[Tensor, "b c h w"], angle: float
+) -> float:
+    first, second = (tokenizer.eval()(images).image_traversal() for images in (before, after))
+    return float(traversal_gap(first, second, angle).correlations.abs().mean())
 
 
 def _mean(values: Sequence[float | None]) -> str:
