@@ -17,7 +17,18 @@ ROOT = Path(spectral_vmamba.__file__).parent
 REPOSITORY = ROOT.parents[1]
 FUNCTIONS = [
     *("create_model", "invariant", "list_models", "selective_scan", "spectral_traversal", "info", "rotation_gap"),
-    *("recipe", "fit", "load", "load_timm", "evaluate", "certify", "embed", "search", "save_for_hub"),
+    *(
+        "recipe",
+        "fit",
+        "load",
+        "load_timm",
+        "evaluate",
+        "certify",
+        "embed",
+        "search",
+        "save_for_hub",
+        "from_pretrained",
+    ),
     *("create_segmenter", "segment_recipe", "fit_segmenter", "evaluate_segmenter"),
 ]
 CONFIGS = ["SpectralConfig", "TrainConfig", "SegmentConfig", "OptimizerConfig", "Augmentation", "EmbedConfig"]

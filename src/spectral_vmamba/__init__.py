@@ -11,7 +11,7 @@ from spectral_vmamba.ops.traversal import Traversal
 
 if TYPE_CHECKING:
     from spectral_vmamba.data.transforms import Augmentation
-    from spectral_vmamba.inference import certify, evaluate, load_timm, save_for_hub
+    from spectral_vmamba.inference import certify, evaluate, from_pretrained, load_timm, save_for_hub
     from spectral_vmamba.loading import load
     from spectral_vmamba.metrics.environment import Environment
     from spectral_vmamba.metrics.rotation import rotation_gap
@@ -39,6 +39,7 @@ _LAZY = {
     "evaluate_segmenter": "segmentation",
     "fit": "training",
     "fit_segmenter": "segmentation",
+    "from_pretrained": "inference",
     "load": "loading",
     "load_timm": "inference",
     "recipe": "training",
@@ -89,6 +90,7 @@ __all__ = [
     "evaluate_segmenter",
     "fit",
     "fit_segmenter",
+    "from_pretrained",
     "info",
     "invariant",
     "list_models",

@@ -114,3 +114,31 @@ def test_borders_are_left_out_with_the_frame_moment_and_named(photo_folders, tmp
     assert "border" not in captured.err
     with_border = float(captured.out.splitlines()[1].split(",")[2])
     assert abs(original - other) <= abs(original - with_border) + 1e-3
+
+
+def test_weights_that_ship_are_chosen_by_name(digit_folders, capsys):
+    images = [str(min((digit_folders / f"digit {i}").iterdir())) for i in (0, 1)]
+    name = "spectral_vmamba_nano.digits"
+    answers = []
+    for arguments in ([name, *images], ["--model", name, *images], [*images, "--model", name]):
+        assert main(["predict", *arguments, "--format", "jsonl", "--top", "1"]) == 0
+        answers.append(capsys.readouterr().out)
+    assert answers[0] == answers[1] == answers[2]
+    rows = [json.loads(line) for line in answers[0].splitlines()]
+    assert [(row["file"], row["classes"]) for row in rows] == [(images[0], ["0"]), (images[1], ["1"])]
+
+
+def test_unknown_weights_list_those_that_ship(digit_folders, capsys):
+    image = str(digit_folders / "digit 0" / "0.png")
+    assert main(["predict", "--model", "spectral_vmamba_nano.birds", image]) == 1
+    assert "no weights 'spectral_vmamba_nano.birds' ship with the package; there are" in capsys.readouterr().err
+    assert main(["predict", "--model", "spectral_vmamba_nano", image]) == 1
+    assert (
+        "no checkpoint at spectral_vmamba_nano; weights that ship: spectral_vmamba_nano.digits"
+        in capsys.readouterr().err
+    )
+
+
+def test_a_classifier_without_images_is_one_clear_line(run_folder, capsys):
+    assert main(["predict", str(run_folder)]) == 1
+    assert f"expected images after the classifier {run_folder}" in capsys.readouterr().err

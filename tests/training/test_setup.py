@@ -7,13 +7,26 @@ import pytest
 
 from spectral_vmamba.data.readers.digits import read_digits
 from spectral_vmamba.inference import load
-from spectral_vmamba.training import SilentReporter, fit
+from spectral_vmamba.training import OptimizerConfig, SilentReporter, fit
 from tests.support.image_folders import write_noise
 from tests.support.runs import digits_config
 
 
 def train(config):
     return fit(config, reporter=SilentReporter())
+
+
+def test_weights_that_ship_are_initial_weights(tmp_path):
+    """By name; with a learning rate of almost nothing, the first epoch is as good as they are."""
+    config = digits_config(
+        tmp_path / "run",
+        initial="spectral_vmamba_nano.digits",
+        model_options={},
+        image_size=32,
+        epochs=1,
+        optimizer=OptimizerConfig(lr=1e-9, min_lr=0, warmup_lr=0),
+    )
+    assert train(config).history[0].raw > 0.9
 
 
 def test_initial_weights_of_another_run_with_other_classes(run, tmp_path):

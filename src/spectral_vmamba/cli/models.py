@@ -8,6 +8,7 @@ from spectral_vmamba.cli.console import print_line, print_table, table_console
 from spectral_vmamba.cli.options import CommandParser
 from spectral_vmamba.metrics.author_rules import RULES
 from spectral_vmamba.metrics.catalog import format_cells, format_markdown, measure_catalog
+from spectral_vmamba.models.shipped_weights import shipped_weights
 from spectral_vmamba.utils.progress import progress_bars
 
 _DESCRIPTION = f"""{__doc__}
@@ -52,4 +53,7 @@ def run(config: Namespace) -> int:
     )
     for family, rule in RULES.items():
         print_line(console, f"  {family}: {rule}")
+    print_line(console, "Trained weights that ship with the package, for `predict --model` and `load`:")
+    for weights in shipped_weights().values():
+        print_line(console, f"  {weights.name}: {weights.images}; {len(weights.classes)} classes")
     return 0

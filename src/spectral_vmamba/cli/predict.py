@@ -18,22 +18,25 @@ from spectral_vmamba.utils.wording import at_least, plural
 
 _DESCRIPTION = f"""{__doc__}
 
-IMAGES are files, folders, glob patterns, or - to read paths from standard input. Unreadable images are reported on
-standard error, the other images are classified, and the exit code is 1. A classifier with the frame moment or upright
-leaves out a uniform border, as of scans and of images that were rotated on a larger canvas, and names the first of
-these images on standard error; jsonl and csv tell for each. --keep-borders classifies them with it.
+The classifier is a run folder, a checkpoint file, or the name of weights that ship with the package (`spectral-vmamba
+models` lists them). Images are files, folders, glob patterns, or - to read paths from standard input. Unreadable images
+are reported on standard error, the other images are classified, and the exit code is 1. A classifier with the frame
+moment or upright leaves out a uniform border, as of scans and of images that were rotated on a larger canvas, and names
+the first of these images on standard error; jsonl and csv tell for each. --keep-borders classifies them with it.
 
 Examples:
   spectral-vmamba predict runs/photos new/*.jpg
+  spectral-vmamba predict --model spectral_vmamba_nano.digits scan.png
   find . -name '*.tif' | spectral-vmamba predict runs/photos - --format csv > predictions.csv"""
 
 
 def parser() -> CommandParser:
     parser = CommandParser(description=_DESCRIPTION)
-    parser.add_argument("checkpoint", type=str, help="run folder or checkpoint file")
+    parser.add_argument("checkpoint", type=str, help="the classifier; with --model, the first image")
     parser.add_argument(
-        "images", nargs="+", type=str, help="files, folders or glob patterns; - reads paths from standard input"
+        "images", nargs="*", type=str, help="files, folders or glob patterns; - reads paths from standard input"
     )
+    parser.add_argument("--model", type=str | None, default=None, help="the classifier; all other arguments are images")
     parser.add_argument("--top", type=int, default=3, help="number of classes per image, most likely first")
     parser.add_argument(
         "--format", choices=list(_WRITERS), default="table", help="output format; jsonl is one JSON object per line"
@@ -55,10 +58,14 @@ def run(config: Namespace) -> int:
     from spectral_vmamba.inference import load
 
     at_least(1, top=config.top, batch_size=config.batch_size)
-    predictor = load(config.checkpoint, config.weights, config.device)
+    checkpoint, names = config.checkpoint, config.images
+    if config.model:
+        checkpoint, names = config.model, [config.checkpoint, *config.images]
+    if not names:
+        raise ValueError(f"expected images after the classifier {checkpoint}")
+    predictor = load(checkpoint, config.weights, config.device)
     if config.keep_borders:
         predictor = replace(predictor, preprocessing=replace(predictor.preprocessing, borders=False))
-    names = config.images
     if "-" in names:
         names = [name for name in names if name != "-"] + [line.strip() for line in sys.stdin if line.strip()]
     if not names:

@@ -3,7 +3,7 @@
 from spectral_vmamba.inference.certify import Certificate, certify
 from spectral_vmamba.inference.evaluate import evaluate, evaluate_all
 from spectral_vmamba.inference.evaluation import Evaluation
-from spectral_vmamba.inference.hub import save_for_hub
+from spectral_vmamba.inference.hub import from_pretrained, save_for_hub
 from spectral_vmamba.inference.predictor import Prediction, Predictor, load, load_timm
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "certify",
     "evaluate",
     "evaluate_all",
+    "from_pretrained",
     "load",
     "load_timm",
     "save_for_hub",

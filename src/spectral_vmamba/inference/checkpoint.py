@@ -17,6 +17,7 @@ from spectral_vmamba.data.transforms import Preprocessing
 from spectral_vmamba.inference.header_conversion import convert_format_3
 from spectral_vmamba.inference.model_options import check_model, check_values
 from spectral_vmamba.models.decoder_config import DecoderConfig
+from spectral_vmamba.models.shipped_weights import find_weights, weights_of
 from spectral_vmamba.utils.settings import from_dict, to_json_dict
 from spectral_vmamba.utils.tensor_file import TensorFileError, read_tensors, write_tensors
 
@@ -110,7 +111,11 @@ def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], header: Checkpoin
 
 
 def find_checkpoint(path: str | Path) -> Path:
-    """The checkpoint file itself, or in the folder of a run that of the best epoch."""
+    """The checkpoint file itself, in the folder of a run that of the best epoch, or the weights of that name, such as
+    `spectral_vmamba_nano.digits`, that ship with the package."""
+    shipped = None if Path(path).exists() else find_weights(str(path))
+    if shipped is not None:
+        return shipped.verified_path()
     path = Path(path)
     if not path.is_dir():
         return path
@@ -122,7 +127,8 @@ def find_checkpoint(path: str | Path) -> Path:
 def load_checkpoint(path: Path) -> Checkpoint:
     """Read and verify a checkpoint file; the tensors are memory-mapped."""
     if not path.is_file():
-        raise FileNotFoundError(f"no checkpoint at {path}")
+        ships = ", ".join(weights.name for weights in weights_of(path.name))
+        raise FileNotFoundError(f"no checkpoint at {path}" + (f"; weights that ship: {ships}" if ships else ""))
     try:
         tensors, stored = read_tensors(path, KIND)
     except TensorFileError as error:

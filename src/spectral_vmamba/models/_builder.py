@@ -17,6 +17,7 @@ from spectral_vmamba.models.recorded_options import (
     warn_of_other_options,
     warn_of_unknown_options,
 )
+from spectral_vmamba.models.shipped_weights import UNTRAINED, ShippedWeights, find_weights, weights_of
 
 
 @dataclass(frozen=True)
@@ -35,13 +36,25 @@ class Family:
         return tuple(self.architectures)
 
     def default_cfgs(self, paper_name: str, sizes: Mapping[str, int]) -> Any:
-        """Return timm's default configurations of all names. `sizes` maps names to image sizes other than 224."""
+        """Return timm's default configurations of all names, without and with weights that ship with the package.
+        `sizes` maps names to image sizes other than 224."""
         cfgs = {}
         for name in self.names:
             size = sizes.get(name, 224)
             entries = self.network.cfg_entries(self.config(name), (size, size))
-            cfgs[f"{name}.untrained"] = default_cfg(size, paper_name=paper_name, **entries)
-        return generate_default_cfgs(cfgs)
+            cfgs[f"{name}.{UNTRAINED}"] = default_cfg(size, paper_name=paper_name, **entries)
+            for weights in weights_of(name):
+                cfgs[weights.name] = self._shipped_cfg(weights, paper_name)
+        generated = generate_default_cfgs(cfgs)
+        for each in generated.values():  # timm puts weights first; a network without a tag has the default options
+            each.tags.remove(UNTRAINED)
+            each.tags.appendleft(UNTRAINED)
+        return generated
+
+    def _shipped_cfg(self, weights: ShippedWeights, paper_name: str) -> dict[str, Any]:
+        size = weights.image_size
+        entries = self.network.cfg_entries(self.config(weights.architecture, **weights.model_options), (size, size))
+        return default_cfg(size, paper_name=paper_name, **{**entries, **_cfg_of(weights)})
 
     def config(self, name: str, **kwargs: Any) -> NetworkConfig:
         """Return the configuration of a registered architecture, changed by `kwargs`. Keywords that are no fields of
@@ -57,9 +70,13 @@ class Family:
     ) -> Any:
         """Build a registered network, changed by `kwargs`.
 
-        Options that are recorded in `pretrained_cfg` (see `recorded_options`) apply unless `kwargs` has others.
+        Options that are recorded in `pretrained_cfg` (see `recorded_options`), or in the catalog of the weights that
+        ship with the package, apply unless `kwargs` has others.
         """
+        shipped = find_weights(_name_with_tag(name, pretrained, pretrained_cfg))
         pretrained_cfg, recorded = read_options(pretrained_cfg, self.network.config_class)
+        if shipped is not None:
+            pretrained_cfg, recorded = shipped.tag, shipped.model_options
         options = {**recorded, **kwargs}
         if kwargs.get("features_only"):
             options = {**recorded, **self.config(name, **options).features_only_options, **kwargs}
@@ -69,7 +86,10 @@ class Family:
             warn_of_other_options(name, recorded, config)
             warn_of_unknown_options(name, pretrained_cfg, {**recorded, **kwargs}, config)
         kwargs = {**self.architectures[name], **options}
-        entries = self._cfg_entries(name, config, pretrained_cfg if isinstance(pretrained_cfg, dict) else {})
+        given = _cfg_of(shipped) if shipped else pretrained_cfg if isinstance(pretrained_cfg, dict) else {}
+        entries = self._cfg_entries(name, config, given)
+        if shipped is not None and pretrained:
+            entries["state_dict"] = shipped.state_dict()
         model: Any = build_model_with_cfg(
             self.network,
             name,
@@ -81,6 +101,7 @@ class Family:
             **kwargs,
         )
         cfg = model.pretrained_cfg
+        cfg.pop("state_dict", None)
         cfg["input_size"] = (kwargs.get("in_chans", cfg["input_size"][0]), *cfg["input_size"][1:])
         cfg[CFG_KEY] = record_options(config)
         return model
@@ -94,6 +115,30 @@ class Family:
         if channels != 3:  # timm adapts weights of three channels, and the given ones have others
             entries["first_conv"] = None
         return {key: value for key, value in entries.items() if key not in ("mean", "std") or key not in given}
+
+
+def _name_with_tag(name: str, pretrained: bool, pretrained_cfg: Any) -> str:
+    """The name of the weights that are asked for. Without a tag, the first that ship for the architecture."""
+    if isinstance(pretrained_cfg, str):
+        return f"{name}.{pretrained_cfg}"
+    known = weights_of(name)
+    return known[0].name if pretrained and pretrained_cfg is None and known else name
+
+
+def _cfg_of(weights: ShippedWeights) -> dict[str, Any]:
+    """The entries of timm's configuration that the catalog determines."""
+    return {
+        "file": str(weights.path),
+        "input_size": (3, weights.image_size, weights.image_size),
+        "num_classes": len(weights.classes),
+        "label_names": weights.classes,
+        "mean": weights.mean,
+        "std": weights.std,
+        "crop_pct": weights.crop,
+        "interpolation": weights.interpolation,
+        "license": weights.license,
+        "description": weights.images,
+    }
 
 
 def _check_out_indices(name: str, config: NetworkConfig, indices: int | Sequence[int] | None) -> None:
