@@ -1,0 +1,1 @@
+"""Search for the networks of `spectral_vmamba_plus`: short runs of candidates from scratch, losers reported too."""
