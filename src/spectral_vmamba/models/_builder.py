@@ -19,6 +19,8 @@ from spectral_vmamba.models.recorded_options import (
 )
 from spectral_vmamba.models.shipped_weights import UNTRAINED, ShippedWeights, find_weights, weights_of
 
+_SOURCES = {"file", "url", "state_dict", "hf_hub_id"}  # entries of timm's configuration that name weights
+
 
 @dataclass(frozen=True)
 class Family:
@@ -73,7 +75,8 @@ class Family:
         Options that are recorded in `pretrained_cfg` (see `recorded_options`), or in the catalog of the weights that
         ship with the package, apply unless `kwargs` has others.
         """
-        shipped = find_weights(_name_with_tag(name, pretrained, pretrained_cfg))
+        has_own_weights = not _SOURCES.isdisjoint(pretrained_cfg_overlay or {})
+        shipped = find_weights(_name_with_tag(name, pretrained and not has_own_weights, pretrained_cfg))
         pretrained_cfg, recorded = read_options(pretrained_cfg, self.network.config_class)
         if shipped is not None:
             pretrained_cfg, recorded = shipped.tag, shipped.model_options
@@ -88,7 +91,7 @@ class Family:
         kwargs = {**self.architectures[name], **options}
         given = _cfg_of(shipped) if shipped else pretrained_cfg if isinstance(pretrained_cfg, dict) else {}
         entries = self._cfg_entries(name, config, given)
-        if shipped is not None and pretrained:
+        if shipped is not None and pretrained and not has_own_weights:
             entries["state_dict"] = shipped.state_dict()
         model: Any = build_model_with_cfg(
             self.network,
