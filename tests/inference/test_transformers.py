@@ -16,7 +16,7 @@ CPU_SCALE = [name for name in list_models() if is_cpu_scale(name)]
 
 
 def build_active(name):
-    options = {"turns": 8, "domain": "disk"} if is_spectral(name) else {}
+    options = {"turns": 8, "domain": "disk", "pooling": "max"} if is_spectral(name) else {}
     return activate_scan(build(name, **options)).eval()
 
 

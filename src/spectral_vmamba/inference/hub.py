@@ -78,7 +78,7 @@ def from_pretrained(source: str | Path, classes: Sequence[str] | None = None, de
 
     >>> import spectral_vmamba
     >>> model = spectral_vmamba.create_model("spectral_vmamba_nano", num_classes=2, frame="moment")
-    >>> predictor = from_pretrained(save_for_hub(model, "hub/cats", ["cat", "dog"]))
+    >>> predictor = from_pretrained(spectral_vmamba.save_for_hub(model, "hub/dogs", ["cat", "dog"]))
     >>> predictor.classes, predictor.preprocessing.frame
     (('cat', 'dog'), 'moment')
     """
