@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from spectral_vmamba.studies import STUDIES
+from spectral_vmamba.studies.study import read_finished
+
 RESULTS = sorted((Path(__file__).parents[2] / "benchmarks" / "results" / "studies").glob("*.json"))
 
 
@@ -16,6 +19,13 @@ def is_spectral_with_rfn(row):
     """By the labels of the studies: these networks have RFN and spectral orders."""
     label = row["network"].removesuffix(", no local mixing")
     return label == "Spectral VMamba" or label.startswith(("m = ", "k = ", "all pairs", "bridged", "Spectral VMamba, "))
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+def test_every_row_can_be_read_again(path):
+    """Copied into an output folder, they are not measured again, and the figure can be redrawn."""
+    stored = json.loads(path.read_text())
+    assert read_finished(path, STUDIES[stored["study"]].row).keys() == stored["finished"].keys()
 
 
 def counts_flips(path):

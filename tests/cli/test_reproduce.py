@@ -54,6 +54,20 @@ def test_the_command_is_stated_without_folders():
     assert command_line("rotation", options) == expected
 
 
+def test_the_command_quotes_names_of_networks():
+    options = StudyOptions(networks=("Vim", "VMamba with RFN"), frames=("none", "moment"))
+    expected = "spectral-vmamba reproduce rotation --networks Vim 'VMamba with RFN' --frames none moment"
+    assert command_line("rotation", options) == expected
+
+
+def test_chosen_networks_are_in_the_plan(tmp_path, capsys):
+    names = ["--networks", "VMamba", "VMamba with RFN"]
+    assert main(["reproduce", "dynamics", *SMALLEST, *names, "-o", str(tmp_path), "--dry-run"]) == 0
+    assert [line.split(",")[0] for line in capsys.readouterr().out.splitlines()[:-1]] == names[1:]
+    assert main(["reproduce", "traversal", "--networks", "VMamba", "-o", str(tmp_path)]) == 1
+    assert "traversal trains no network and has no option --networks; leave it out" in capsys.readouterr().err
+
+
 def test_the_command_quotes_options_of_models():
     options = StudyOptions(model_options={"patch_size": 2})
     assert command_line("orders", options) == """spectral-vmamba reproduce orders --model-options '{"patch_size": 2}'"""

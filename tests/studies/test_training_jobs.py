@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 from PIL import Image
 
-from spectral_vmamba.studies import STUDIES, StudyOptions, describe_plan, run_study
+from spectral_vmamba.models.stem_weights import MissingWeightsError
+from spectral_vmamba.studies import STUDIES, StudyOptions, describe_plan, run_study, training_jobs
 from spectral_vmamba.studies.accuracy_studies import AccuracyStudy, order_variants
 from spectral_vmamba.studies.dynamics_study import DynamicsRow, DynamicsStudy, common_levels
 from spectral_vmamba.studies.scales import CROSS_RFN, RANDOM, SCALES, SPECTRAL, VMAMBA
@@ -253,6 +254,65 @@ def test_a_network_is_timed_once_for_all_seeds(options, monkeypatch):
     lines = list(describe_plan(STUDY, replace(options, seeds=(0, 1, 2))))
     assert timed == ["spectral_vmamba_nano", "vmamba_nano"]
     assert lines[-1] == "in total: about 6 min, without tests"
+
+
+def test_large_networks_are_timed_with_few_images(monkeypatch):
+    seen, clock = [], iter(range(100))
+    monkeypatch.setattr(training_jobs.time, "perf_counter", lambda: float(next(clock)))
+    assert training_jobs._seconds_per_image(seen.append) == 0.5  # a second for two images
+    assert seen == [2, 2]
+    fast = iter([0.0, 0.1, 5.0, 5.5])
+    monkeypatch.setattr(training_jobs.time, "perf_counter", lambda: next(fast))
+    assert training_jobs._seconds_per_image(seen.append) == 0.5 / 32
+    assert seen == [2, 2, 2, 2, 32, 32]
+
+
+def test_networks_and_frames_can_be_chosen(options):
+    plans = {
+        chosen: [job.label for job in STUDIES["rotation"].plan(replace(options, networks=chosen[0], frames=chosen[1]))]
+        for chosen in (((VMAMBA,), ()), ((), ("moment",)), ((VMAMBA, SPECTRAL), ("none", "quarter")))
+    }
+    of_vmamba, of_moment, both = plans.values()
+    assert of_vmamba == [f"VMamba, frame {frame}, seed 0" for frame in ("none", "quarter", "moment")]
+    assert len(of_moment) == 4
+    assert len(both) == 4
+    every = {job.digest for job in STUDIES["rotation"].plan(options)}
+    assert {job.digest for job in STUDIES["rotation"].plan(replace(options, frames=("moment",)))} < every
+
+
+def test_unknown_networks_and_frames_list_the_choices(options):
+    with pytest.raises(ValueError, match="this study has no network 'Swim'; it has 'Spectral VMamba, conv stem"):
+        STUDIES["table1"].plan(replace(options, networks=("Swim",)))
+    with pytest.raises(ValueError, match="this study has no frame 'upright'; it has 'none', 'quarter', 'moment'"):
+        STUDIES["rotation"].plan(replace(options, frames=("upright",)))
+    with pytest.raises(ValueError, match="this study has no frame 'quarter'; it has 'none'"):
+        STUDIES["dynamics"].plan(replace(options, frames=("quarter",)))
+
+
+def test_networks_without_their_reference_have_no_difference(options):
+    result = run_study(STUDY, replace(options, networks=(VMAMBA,)))
+    assert [row.network for row in result.rows] == [VMAMBA]
+    assert "| VMamba | " in STUDY.summarize(result.rows)
+    assert " | – | " in STUDY.summarize(result.rows)
+
+
+def test_missing_weights_of_a_stem_are_refused_before_anything_is_trained(options, tmp_path, monkeypatch):
+    paper = replace(options, scale="paper", data="digits", networks=(VMAMBA, SPECTRAL))
+    monkeypatch.setattr(
+        training_jobs, "require_installed_file", lambda name: (_ for _ in ()).throw(MissingWeightsError(f"no {name}"))
+    )
+    monkeypatch.setattr(training_jobs, "estimate_training", lambda *_: 60.0)
+    with pytest.raises(MissingWeightsError, match=r"no resnet18\.tv_in1k"):
+        run_study(STUDY, replace(paper, seeds=(0, 1)))
+    assert not (tmp_path / "runs").exists()
+    lines = list(describe_plan(STUDY, replace(paper, seeds=(0, 1))))
+    assert lines[:3] == [
+        "Spectral VMamba, frame none, seed 0: cannot run here: no resnet18.tv_in1k",
+        "Spectral VMamba, frame none, seed 1: cannot run here",
+        "VMamba, frame none, seed 0: about 60 s",
+    ]
+    random = replace(paper, networks=(SPECTRAL,), model_options={"stem_weights": "none"})
+    assert next(describe_plan(STUDY, random)).endswith("about 60 s")
 
 
 def test_chosen_epochs_are_not_raised_to_a_number_of_steps(options):

@@ -41,8 +41,22 @@ def parser() -> CommandParser:
     listed = "\n".join(f"  {name:{width}}  {study.title} ({study.source})" for name, study in STUDIES.items())
     parser = CommandParser(description=_DESCRIPTION.format(studies=listed))
     parser.add_argument("name", metavar="NAME", type=str, help="figure or table to reproduce")
-    add_settings(parser, StudyOptions, skip=("seeds",))
+    add_settings(parser, StudyOptions, skip=("seeds", "networks", "frames"))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0], help="seeds of the runs; one run each")
+    parser.add_argument(
+        "--networks",
+        type=str,
+        nargs="+",
+        default=[],
+        help="measure only these networks, by the names that --dry-run prints, as Vim LocalVim; defaults to all",
+    )
+    parser.add_argument(
+        "--frames",
+        type=str,
+        nargs="+",
+        default=[],
+        help="measure only networks with these frames, as none moment; defaults to all",
+    )
     parser.add_argument(
         "--dry-run", type=bool, default=False, help="print what would be measured and how long it takes"
     )
@@ -96,7 +110,8 @@ def command_line(name: str, options: "StudyOptions") -> str:
         value = shlex.quote(json.dumps(value)) if isinstance(value, dict) else value
         value = Path(value).name if field.name in ("data", "val_data") else value
         values = value if isinstance(value, tuple) else (value,)
-        words += [f"--{field.name.replace('_', '-')}", *map(str, values)]
+        shown = map(shlex.quote, values) if field.name == "networks" else map(str, values)
+        words += [f"--{field.name.replace('_', '-')}", *shown]
     return " ".join(words)
 
 

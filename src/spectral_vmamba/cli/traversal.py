@@ -14,9 +14,10 @@ from spectral_vmamba.utils.progress import progress_bars
 
 _DESCRIPTION = f"""{__doc__}
 
-Writes one PNG with two rows per image, next to the orders of VMamba's cross-scan. The frame is off: RFN and
-STS see different pixels in the two rows. Prints how well the visiting orders of the rotated image match those of the
-upright image: how many steps visit the same patch (multiples of 90° only), and the rank correlation per eigenvector.
+Writes one PNG with two rows per image: VMamba's scans above the eigenvectors, the rotated image on the right. The frame
+is off: RFN and STS see different pixels on the two sides. Prints how well the visiting orders of the rotated image
+match those of the upright image: how many steps visit the same patch (multiples of 90° only), and the rank correlation
+per eigenvector.
 
 Examples:
   spectral-vmamba traversal photo.jpg --angle 90 --output photo_traversal.png

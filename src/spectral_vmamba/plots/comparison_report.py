@@ -96,10 +96,10 @@ def make_comparison_report(
         Section(
             "Visiting orders of rotated images",
             [
-                "Each pair of rows shows a photograph, upright and rotated. Colors show when each patch is visited: "
-                "along each eigenvector of the similarity graph, and by the scans of VMamba. The frame is "
-                "off here, so that RFN and STS see different pixels in the two rows. The title counts, at quarter "
-                "turns, the steps that visit the same patch; ρ is the rank correlation."
+                "Each pair of rows shows a photograph, upright on the left and rotated on the right. Colors show when "
+                "each patch is visited: above by the scans of VMamba, below along each eigenvector of the similarity "
+                "graph. The frame is off here, so that RFN and STS see different pixels on the two sides. The title "
+                "counts, at quarter turns, the steps that visit the same patch; ρ is the rank correlation."
             ],
             figures=[
                 (figure, f"Visiting orders at {name.removeprefix('traversal_')}°") for name, figure in visits.items()

@@ -2,33 +2,36 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
-from numpy import ndarray
 
 from spectral_vmamba.metrics.traversal_gap import OrderPair, TraversalPair, summarize_steps
 
-_SCANS = ("VMamba, by rows", "VMamba, by columns")
+_SCANS = ("by rows", "by columns", "rows, reversed", "columns, reversed")
+_PANEL = 1.6  # inches: the sides of a panel without its title
 
 
 def plot_traversals(pairs: Sequence[TraversalPair]) -> Figure:
-    """Plot two rows per image, upright and rotated, with one column per eigenvector and two of VMamba's scans."""
-    eigenvectors = max(len(pair.spectral.visit_times[0]) for pair in pairs)
-    columns = 1 + eigenvectors + len(_SCANS)
-    figure = Figure(figsize=(2.0 * columns + 0.6, 4.6 * len(pairs) + 0.5), layout="constrained")
-    axes = figure.subplots(2 * len(pairs), columns, squeeze=False)
+    """Plot two rows per image: VMamba's scans above the eigenvectors. The rotated copy is on the right."""
+    orders = max(len(pair.spectral.correlations) for pair in pairs)
+    half = 1 + max(orders, 2)
+    figure = Figure(figsize=(_PANEL * 2 * half + 1.0, (_PANEL + 0.55) * 2 * len(pairs) + 0.8), layout="constrained")
+    axes = figure.subplots(2 * len(pairs), 2 * half, squeeze=False)
     for axis in axes.flat:
         axis.set_axis_off()
     for i, pair in enumerate(pairs):
+        names = [f"eigenvector {j + 1}" for j in range(orders)]
         for view in (0, 1):
-            row, image = axes[2 * i + view], pair.images[view]
-            row[0].imshow(image)
-            row[0].set_title(f"rotated by {pair.angle:g}°" if view else pair.title, fontsize=10)
-            names = [f"eigenvector {j + 1}" for j in range(eigenvectors)]
-            _draw_orders(row[1 : 1 + eigenvectors], image, pair.spectral, view, names)
-            _draw_orders(row[1 + eigenvectors :], image, pair.cross_scan, view, _SCANS)
+            above, below = axes[2 * i : 2 * i + 2, view * half : (view + 1) * half]
+            above[0].imshow(pair.images[view])
+            above[0].set_title(f"rotated by {pair.angle:g}°" if view else pair.title, fontsize=10)
+            _draw_orders(above[1:], pair.images[view], pair.cross_scan, view, [f"VMamba\n{name}" for name in _SCANS])
+            _draw_orders(below[1:], pair.images[view], pair.spectral, view, names)
+        if shares := _shares(pair):
+            axes[2 * i + 1, half].text(0.5, 0.5, shares, ha="center", va="center", fontsize=9)
     bar = figure.colorbar(
         ScalarMappable(Normalize(0, 1), "viridis"), ax=axes, shrink=0.35, aspect=30, ticks=[0, 1], pad=0.01
     )
@@ -37,16 +40,31 @@ def plot_traversals(pairs: Sequence[TraversalPair]) -> Figure:
     return figure
 
 
-def _draw_orders(row: Sequence[Axes], image: ndarray, orders: OrderPair, view: int, names: Sequence[str]) -> None:
-    for axis, name, times, correlation in zip(row, names, orders.visit_times[view], orders.correlations, strict=False):
+def _draw_orders(row: Sequence[Axes], image: np.ndarray, orders: OrderPair, view: int, names: Sequence[str]) -> None:
+    """Names past the last axis of the orders are those of its reversed orders."""
+    times = orders.visit_times[view]
+    for number, (axis, name) in enumerate(zip(row, names, strict=False)):
+        shown = times[number % len(times)] if number < len(times) else 1 - times[number % len(times)]
         axis.imshow(image.mean(-1), cmap="gray")
-        axis.imshow(times, cmap="viridis", alpha=0.62, extent=(0, image.shape[1], image.shape[0], 0), vmin=0, vmax=1)
+        axis.imshow(shown, cmap="viridis", alpha=0.62, extent=(0, image.shape[1], image.shape[0], 0), vmin=0, vmax=1)
+        correlation = orders.correlations[number % len(orders.correlations)]
         axis.set_title(f"{name}\nρ = {correlation:.2f}" if view else name, fontsize=9)
+
+
+def _shares(pair: TraversalPair) -> str | None:
+    """For quarter turns, how many steps of an image visit the same patch."""
+    spectral, cross_scan = pair.spectral, pair.cross_scan
+    if spectral.agreeing is None or cross_scan.agreeing is None:
+        return None
+    return (
+        f"same steps:\n\nVMamba\n{cross_scan.agreeing / cross_scan.steps:.1%}\n\n"
+        f"eigenvectors\n{spectral.agreeing / spectral.steps:.1%}"
+    )
 
 
 def _title(pairs: Sequence[TraversalPair]) -> str:
     """What the colors show and, for quarter turns, how many steps of all images agree."""
-    title = "When each patch is visited along each eigenvector of the patch graph, and by VMamba's scans"
+    title = "When each patch is visited: by VMamba's scans (above), along the eigenvectors of the patch graph (below)"
     spectral = summarize_steps([pair.spectral for pair in pairs])
     cross_scan = summarize_steps([pair.cross_scan for pair in pairs])
     if spectral is None or cross_scan is None:

@@ -82,7 +82,7 @@ class AccuracyStudy:
 
     def _against_reference(self, groups: Mapping[str, Sequence[AccuracyRow]], network: str) -> str:
         reference = self.reference(network)
-        if network == reference:
+        if network == reference or reference not in groups:
             return "–"
         others = {row.seed: row.top1 for row in groups[reference]}
         pairs = [(row.top1, others[row.seed]) for row in groups[network] if row.seed in others]

@@ -24,7 +24,13 @@ from spectral_vmamba.studies.row_tables import markdown, percent
 from spectral_vmamba.studies.scales import SPECTRAL, VMAMBA
 from spectral_vmamba.studies.study import Job, StudyOptions, digest
 from spectral_vmamba.studies.training_jobs import TrainedRow, by_network, settings_that_matter
-from spectral_vmamba.studies.variants import Variant, check_compared, merge_model_options, merge_settings
+from spectral_vmamba.studies.variants import (
+    Variant,
+    check_compared,
+    choose_variants,
+    merge_model_options,
+    merge_settings,
+)
 from spectral_vmamba.training import Reporter
 from spectral_vmamba.utils.atomic_files import only_writer
 
@@ -60,10 +66,11 @@ class SegmentationStudy:
     def plan(self, options: StudyOptions) -> list[Job[SegmentationRow]]:
         data = _find_data(options)
         recipe, settings = _RECIPES[options.scale]
-        networks = {label: _network(options, label) for label in (SPECTRAL, VMAMBA)}
-        check_compared(options, [Variant(label, network) for label, network in networks.items()])
+        variants = [Variant(label, _network(options, label)) for label in (SPECTRAL, VMAMBA)]
+        check_compared(options, variants)
         jobs = []
-        for label, network in networks.items():
+        for variant in choose_variants(options, variants):
+            label, network = variant.label, variant.settings
             for seed in options.seeds:
                 own = merge_model_options(options, network, segment_recipe(recipe).model_options, seed)
                 changes = merge_settings({**settings, "augment": _UPRIGHT}, options.settings)

@@ -36,6 +36,10 @@ class StudyOptions:
     """train on this many random images; defaults to all"""
     test_images: int | None = None
     """measure on this many random images; defaults to all"""
+    networks: tuple[str, ...] = ()
+    """measure only these networks, by the names that `--dry-run` prints, as --networks Vim LocalVim; defaults to all"""
+    frames: tuple[str, ...] = ()
+    """measure only networks with these frames, as --frames none moment; defaults to all"""
     seeds: tuple[int, ...] = (0,)
     """seeds of weights, data order and augmentation, one run each; the test images are the same for all"""
     epochs: int | None = None
@@ -79,12 +83,13 @@ class StudyOptions:
 @dataclass(frozen=True)
 class Job(Generic[Row]):
     """Measures one row. `key` contains everything that determines the row, besides the version of the package;
-    `estimate` is the seconds it will take."""
+    `estimate` is the seconds it will take; `check` raises an error if it cannot run on this machine."""
 
     label: str
     key: Mapping[str, Any]
     run: Callable[[Reporter], Row]
     estimate: Callable[[], float] | None = None
+    check: Callable[[], object] | None = None
 
     @property
     def digest(self) -> str:
@@ -146,8 +151,11 @@ def run_study(study: Study[Row], options: StudyOptions, reporter: Reporter | Non
     folder = Path(options.output) / study.name
     prepare_folder(folder, "output folder")
     with only_writer(folder, "output folder"):
-        jobs, finished = study.plan(options), _finished_rows(folder / RESULTS_FILE, study.row)
+        jobs, finished = study.plan(options), read_finished(folder / RESULTS_FILE, study.row)
         missing = [job for job in jobs if job.digest not in finished]
+        for job in missing:
+            if job.check:
+                job.check()
         began = time.monotonic()
         for number, job in enumerate(missing):
             start = time.monotonic()
@@ -171,11 +179,15 @@ def run_study(study: Study[Row], options: StudyOptions, reporter: Reporter | Non
 
 def describe_plan(study: Study[Any], options: StudyOptions) -> Iterator[str]:
     """One line for each row that would be measured, with the estimated time, which takes seconds to measure."""
-    finished = _finished_rows(Path(options.output) / study.name / RESULTS_FILE, study.row)
-    estimates, known = [], True
+    finished = read_finished(Path(options.output) / study.name / RESULTS_FILE, study.row)
+    estimates, known, problems = [], True, set[str]()
     for job in study.plan(options):
         if job.digest in finished:
             yield f"{job.label}: finished"
+        elif problem := _problem(job):
+            yield f"{job.label}: cannot run here{'' if problem in problems else f': {problem}'}"
+            problems.add(problem)
+            known = False
         elif job.estimate is None:
             yield f"{job.label}: not estimated"
             known = False
@@ -186,6 +198,15 @@ def describe_plan(study: Study[Any], options: StudyOptions) -> Iterator[str]:
     if estimates:
         total = f"about {duration(sum(estimates))}, without tests"
         yield f"{'in total' if known else 'those that are estimated, in total'}: {total}"
+
+
+def _problem(job: Job[Any]) -> str | None:
+    try:
+        if job.check:
+            job.check()
+    except (OSError, ValueError) as error:
+        return str(error)
+    return None
 
 
 def refuse_options(options: StudyOptions, study: str) -> None:
@@ -205,7 +226,7 @@ def find_study(name: str, studies: Mapping[str, Study[Any]]) -> Study[Any]:
     raise ValueError(f"no study {name!r}; there are {', '.join(studies)}{suggestion}")
 
 
-def _finished_rows(path: Path, row: type[Any]) -> dict[str, dict[str, Any]]:
+def read_finished(path: Path, row: type[Any]) -> dict[str, dict[str, Any]]:
     """Finished rows by the digest of their job, without those that have other fields than rows have now."""
     if not path.exists():
         return {}

@@ -18,9 +18,16 @@ from spectral_vmamba.data.dataset import ImageDataset
 from spectral_vmamba.data.subsets import write_subset
 from spectral_vmamba.inference import Evaluation, Predictor, evaluate, load
 from spectral_vmamba.inference.evaluate import evaluation_images
-from spectral_vmamba.models import create_model
+from spectral_vmamba.models import create_model, is_spectral, option_of
+from spectral_vmamba.models.stem_weights import require_installed_file
 from spectral_vmamba.studies.study import Job, StudyOptions, digest
-from spectral_vmamba.studies.variants import Variant, check_compared, merge_model_options, merge_settings
+from spectral_vmamba.studies.variants import (
+    Variant,
+    check_compared,
+    choose_variants,
+    merge_model_options,
+    merge_settings,
+)
 from spectral_vmamba.training import FitResult, Reporter, TrainConfig, fit, recipe
 from spectral_vmamba.training.run_config import RunConfig
 from spectral_vmamba.utils.atomic_files import only_writer
@@ -32,7 +39,8 @@ Row = TypeVar("Row")
 _WITHOUT_EFFECT = ("output", "workers", "tracker", "save_minutes", "cache_folder", "device")
 # Fingerprints tell their content.
 _DATA = ("data", "val_data")
-_PROBE_IMAGES = 32
+_PROBE_IMAGES = (2, 32)
+_SLOW = 0.1  # seconds for an image: large networks are timed with the smaller number
 # Data without validation images is divided once, so that all seeds have the same test images.
 _SPLIT_SEED = 0
 
@@ -92,6 +100,7 @@ def training_jobs(
 ) -> list[Job[Row]]:
     """A job for each variant and seed. `measured` contains what else determines the numbers of a trained network."""
     check_compared(options, variants)
+    variants = choose_variants(options, variants)
     if options.initial:
         raise ValueError("--initial is an option of the study segmentation; leave it out")
     source = _Source.prepare(options)
@@ -182,7 +191,17 @@ def _training_job(
             estimates[alike] = estimate_training(config, len(source.train))
         return estimates[alike]
 
-    return Job(label, key, run, estimate)
+    return Job(label, key, run, estimate, lambda: _check_stem(config))
+
+
+def _check_stem(config: TrainConfig) -> None:
+    """Raise a MissingWeightsError if the pretrained stem of a network that is to be trained has no weights here."""
+    options = config.network_options
+    if not is_spectral(config.model) or _finished_epochs(config):
+        return
+    stem = option_of(config.model, "stem", options)
+    if stem.startswith("timm:") and options.get("stem_weights", "auto") in ("auto", "required"):
+        require_installed_file(stem.removeprefix("timm:"))
 
 
 def estimate_training(config: TrainConfig, images: int) -> float:
@@ -196,7 +215,7 @@ def estimate_training(config: TrainConfig, images: int) -> float:
     model = create_model(config.model, num_classes=10, **options)
     channels, height, width = model.pretrained_cfg["input_size"]
     size = (config.image_size or height, config.image_size or width)
-    pixels = torch.randn(_PROBE_IMAGES, channels, *size)
+    pixels = torch.randn(max(_PROBE_IMAGES), channels, *size)
 
     def step(inputs: Any) -> None:
         model.train()
@@ -204,11 +223,11 @@ def estimate_training(config: TrainConfig, images: int) -> float:
 
     shown = steps * config.batch_size
     if not config.cache:
-        return shown * _seconds_per_image(lambda: step(pixels))
+        return shown * _seconds_per_image(lambda count: step(pixels[:count]))
     with torch.no_grad():
-        tokens = model.tokenizer(pixels)
-        stem = _seconds_per_image(lambda: model.tokenizer(pixels))
-    return images * config.view_count * stem + shown * _seconds_per_image(lambda: step(tokens))
+        tokens = {count: model.tokenizer(pixels[:count]) for count in _PROBE_IMAGES}
+        stem = _seconds_per_image(lambda count: model.tokenizer(pixels[:count]))
+    return images * config.view_count * stem + shown * _seconds_per_image(lambda count: step(tokens[count]))
 
 
 def _finished_epochs(config: TrainConfig) -> int:
@@ -216,11 +235,21 @@ def _finished_epochs(config: TrainConfig) -> int:
     return len(json.loads(history.read_text(encoding="utf-8"))) if history.exists() else 0
 
 
-def _seconds_per_image(work: Callable[[], object]) -> float:
-    work()  # warms up
+def _seconds_per_image(work: Callable[[int], object]) -> float:
+    """Of a step with a number of images; a first step warms up."""
+    few, many = _PROBE_IMAGES
+    work(few)
+    seconds = _time(work, few)
+    if seconds > _SLOW:
+        return seconds
+    work(many)
+    return _time(work, many)
+
+
+def _time(work: Callable[[int], object], images: int) -> float:
     start = time.perf_counter()
-    work()
-    return (time.perf_counter() - start) / _PROBE_IMAGES
+    work(images)
+    return (time.perf_counter() - start) / images
 
 
 def row_fields(run: TrainedRun) -> dict[str, Any]:

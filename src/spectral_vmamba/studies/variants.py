@@ -37,6 +37,28 @@ def networks(scale: Scale, *labels: str) -> list[Variant]:
     return [Variant(label, {**scale.networks[label], "frame": "none"}) for label in labels]
 
 
+def choose_variants(options: StudyOptions, variants: Sequence[Variant]) -> list[Variant]:
+    """Those that `options.networks` and `options.frames` name. Raises a ValueError that lists the choices."""
+    frames = [str(each.settings.get("frame", "none")) for each in variants]
+    _check_choices("network", options.networks, [each.label for each in variants])
+    _check_choices("frame", options.frames, frames)
+    chosen = [
+        each
+        for each, frame in zip(variants, frames, strict=True)
+        if (not options.networks or each.label in options.networks) and (not options.frames or frame in options.frames)
+    ]
+    if not chosen:
+        raise ValueError(f"no network of this study is among {options.networks} with a frame of {options.frames}")
+    return chosen
+
+
+def _check_choices(what: str, given: Sequence[str], known: Sequence[str]) -> None:
+    unknown = [each for each in given if each not in known]
+    if unknown:
+        listed = ", ".join(repr(each) for each in dict.fromkeys(known))
+        raise ValueError(f"this study has no {what} {unknown[0]!r}; it has {listed}")
+
+
 def merge_settings(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Training settings with changes; groups such as `augment` are changed in part. Raises a ValueError for settings
     that a study chooses itself."""
