@@ -55,20 +55,23 @@ def make_comparison_report(
     classifiers: Sequence[MeasuredClassifier],
     title: str,
     introduction: str,
+    shipped: Sweep,
     traversals: Mapping[str, Sequence[TraversalPair]],
     reproduce: str,
     seconds: float,
 ) -> tuple[dict[str, Figure], str]:
     """Return the figures by name, and the HTML report that embeds them.
 
-    `traversals` maps a figure name, `traversal_ANGLE`, to the images to plot. `reproduce` is the command that makes the
-    report again; `seconds` is how long it took.
+    `shipped` is the sweep of the network that ships with the package. `traversals` maps a figure name,
+    `traversal_ANGLE`, to the images to plot. `reproduce` is the command that makes the report again; `seconds` is how
+    long it took.
     """
     fills = [sweep.fill for sweep in classifiers[0].sweeps]
     by_fill = {fill: [sweep for each in classifiers for sweep in each.sweeps if sweep.fill == fill] for fill in fills}
     sweeps = {
         f"rotations_{fill}": plot_sweeps(group, f"Rotated images, corners: {fill}") for fill, group in by_fill.items()
     }
+    first = plot_sweeps([shipped], "Effect of rotating the images")
     polar = plot_polar(by_fill[fills[0]])
     learning = plot_learning({classifier.label: classifier.curve for classifier in classifiers})
     confusions = {f"confusion_{i}": _confusion(classifier) for i, classifier in enumerate(classifiers)}
@@ -78,6 +81,11 @@ def make_comparison_report(
             "Summary",
             table=_table(classifiers),
             figures=[(polar, f"Accuracy at every angle, corners: {fills[0]}. The edge of the circle is 100 %.")],
+        ),
+        Section(
+            "The network that ships with the package",
+            [f"{shipped.name}, which was trained before: {describe_sweep(shipped)}."],
+            figures=[(first, "Left: accuracy. Right: same prediction as upright.")],
         ),
         Section("Where the invariance comes from", _SOURCES, _invariance_table(classifiers)),
         Section(
@@ -107,8 +115,17 @@ def make_comparison_report(
         ),
         Section("How to reproduce", _facts(seconds), code=reproduce),
     ]
-    figures = {"polar": polar, **sweeps, "learning": learning, **confusions, **visits}
+    figures = {"shipped": first, "polar": polar, **sweeps, "learning": learning, **confusions, **visits}
     return figures, format_html(title, introduction, sections)
+
+
+def describe_sweep(sweep: Sweep) -> str:
+    """The accuracy upright and at the worst angle, and the predictions that change at quarter turns."""
+    flips, images = sum(point.flips for point in sweep.quarters), sum(point.images for point in sweep.quarters)
+    return (
+        f"{sweep.upright.accuracy:.1%} upright, at least {sweep.worst.accuracy:.1%} at {len(sweep.points)} angles; "
+        f"{flips} of {images:,} predictions change at 90, 180 and 270°"
+    )
 
 
 def _confusion(classifier: MeasuredClassifier) -> Figure:

@@ -226,6 +226,11 @@ def find_study(name: str, studies: Mapping[str, Study[Any]]) -> Study[Any]:
     raise ValueError(f"no study {name!r}; there are {', '.join(studies)}{suggestion}")
 
 
+def row_of(kind: type[Row], stored: Mapping[str, Any]) -> Row:
+    """A finished row, as it was measured."""
+    return from_dict(kind, stored["row"])
+
+
 def read_finished(path: Path, row: type[Any]) -> dict[str, dict[str, Any]]:
     """Finished rows by the digest of their job, without those that have other fields than rows have now."""
     if not path.exists():
@@ -241,7 +246,7 @@ def read_finished(path: Path, row: type[Any]) -> dict[str, dict[str, Any]]:
 
 def _is_complete(stored: dict[str, Any], row: type[Any]) -> bool:
     try:
-        from_dict(row, stored["row"])
+        row_of(row, stored)
     except TypeError:
         return False
     return {"date", "environment", "seconds"} <= stored.keys()
@@ -275,7 +280,7 @@ def _result(study: Study[Row], options: StudyOptions, finished: Sequence[Mapping
         sum(_seconds(each) for each in finished),
         newest["environment"],
         list(dict.fromkeys(machines)),
-        [from_dict(study.row, each["row"]) for each in finished],
+        [row_of(study.row, each) for each in finished],
     )
 
 
