@@ -1,6 +1,7 @@
 """`reproduce`: the smallest instance of every study, from the command line to the figure."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,8 @@ from spectral_vmamba.studies import STUDIES, StudyOptions
 from spectral_vmamba.studies.cost_study import CostStudy
 from spectral_vmamba.utils.interruption import Interrupted
 
+COMMITTED = Path(__file__).parents[2] / "benchmarks" / "results" / "studies"
+RESULTS = sorted(COMMITTED.glob("*.json"))
 SMALLEST = ["--train-images", "64", "--test-images", "20", "--epochs", "1", "--step", "90", "--workers", "0"]
 WITHOUT_TRAINING = ("cost", "flops", "traversal")
 
@@ -26,6 +29,34 @@ def test_every_study(name, tmp_path, capsys, monkeypatch):
     before = json.loads((folder / "results.json").read_text())["finished"]
     assert main(["reproduce", name, *options, "-o", str(tmp_path)]) == 0  # nothing is measured twice
     assert json.loads((folder / "results.json").read_text())["finished"] == before
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+def test_committed_results_can_be_redrawn(path, tmp_path, capsys):
+    name = json.loads(path.read_text())["study"]
+    (tmp_path / name).mkdir()
+    copied = tmp_path / name / "results.json"
+    copied.write_text(path.read_text())
+    assert main(["reproduce", name, "--redraw", "-o", str(tmp_path)]) == 0
+    assert (tmp_path / name / f"{name}.png").stat().st_size > 10_000
+    assert f"`spectral-vmamba reproduce {name}" in capsys.readouterr().out.replace("\n", " ")
+    assert copied.read_text() == path.read_text()
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_study_is_redrawn_with_the_command_that_measured_it(tmp_path, capsys):
+    folder = tmp_path / "dynamics"
+    folder.mkdir()
+    (folder / "results.json").write_text((COMMITTED / "dynamics-cifar10.json").read_text())
+    assert main(["reproduce", "dynamics", "--redraw", "-o", str(tmp_path)]) == 0
+    text = (folder / "results.md").read_text()
+    assert "`spectral-vmamba reproduce dynamics --scale nano --data cifar10_train.npz --val-data" in text
+    assert "| Spectral VMamba | 43.5 ± 0.5 |" in text
+    assert {path.name for path in folder.iterdir()} == {"results.json", "results.md", "dynamics.png", "dynamics.svg"}
+    capsys.readouterr()
+    assert main(["reproduce", "neighbors", "--redraw", "-o", str(tmp_path)]) == 1
+    assert "there are no rows of neighbors" in capsys.readouterr().err
 
 
 def test_unknown_names_list_the_choices(capsys):

@@ -60,11 +60,17 @@ def parser() -> CommandParser:
     parser.add_argument(
         "--dry-run", type=bool, default=False, help="print what would be measured and how long it takes"
     )
+    parser.add_argument(
+        "--redraw",
+        type=bool,
+        default=False,
+        help="write the text and the figure again from all rows of OUTPUT/NAME/results.json, without data or training",
+    )
     return parser
 
 
 def run(config: Namespace) -> int:
-    from spectral_vmamba.studies import STUDIES, StudyOptions, describe_plan, find_study, run_study
+    from spectral_vmamba.studies import STUDIES, StudyOptions, describe_plan, find_study, read_result, run_study
     from spectral_vmamba.training import TerminalReporter
 
     console, study = Console(), find_study(config.name, STUDIES)
@@ -74,10 +80,13 @@ def run(config: Namespace) -> int:
             print_line(console, line)
         return 0
     try:
-        result = run_study(study, options, TerminalReporter(console))
+        if config.redraw:
+            result, measured = read_result(study, options.output)
+        else:
+            result, measured = run_study(study, options, TerminalReporter(console)), options
     except Interrupted as stopped:  # the message of a training run names an option of `train`
         raise Interrupted("stopped; the same command continues", stopped.exit_code) from stopped
-    folder, text = Path(options.output) / study.name, describe_result(result, options, study.summarize(result.rows))
+    folder, text = Path(options.output) / study.name, describe_result(result, measured, study.summarize(result.rows))
     write_text(folder / "results.md", text)
     figure = _draw(study.name, study.title, result.rows)
     for suffix in ("png", "svg"):

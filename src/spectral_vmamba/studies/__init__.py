@@ -11,7 +11,7 @@ from spectral_vmamba.studies.random_rfn_study import RandomRfnStudy
 from spectral_vmamba.studies.receptive_field_study import ReceptiveFieldStudy
 from spectral_vmamba.studies.rotation_study import RotationStudy
 from spectral_vmamba.studies.segmentation_study import SegmentationStudy
-from spectral_vmamba.studies.study import StudyOptions, StudyResult, describe_plan, find_study, run_study
+from spectral_vmamba.studies.study import StudyOptions, StudyResult, describe_plan, find_study, read_result, run_study
 from spectral_vmamba.studies.traversal_study import TraversalStudy
 
 STUDIES = {
@@ -34,4 +34,4 @@ STUDIES = {
     )
 }
 
-__all__ = ["STUDIES", "StudyOptions", "StudyResult", "describe_plan", "find_study", "run_study"]
+__all__ = ["STUDIES", "StudyOptions", "StudyResult", "describe_plan", "find_study", "read_result", "run_study"]

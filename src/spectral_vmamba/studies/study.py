@@ -177,6 +177,20 @@ def run_study(study: Study[Row], options: StudyOptions, reporter: Reporter | Non
     return _result(study, options, chosen)
 
 
+def read_result(study: Study[Row], folder: str | Path) -> tuple[StudyResult[Row], StudyOptions]:
+    """All rows that an output folder has of a study, with the options of its last call; nothing is measured.
+
+    Files are named without their folders. Raises a ValueError if there are no rows."""
+    path = Path(folder) / study.name / RESULTS_FILE
+    finished = read_finished(path, study.row)
+    if not finished:
+        raise ValueError(f"there are no rows of {study.name} at {path}; leave out --redraw to measure them")
+    stored = json.loads(path.read_text(encoding="utf-8"))["options"]
+    known = {each.name for each in fields(StudyOptions)}
+    options = from_dict(StudyOptions, {name: value for name, value in stored.items() if name in known})
+    return _result(study, options, list(finished.values())), options
+
+
 def describe_plan(study: Study[Any], options: StudyOptions) -> Iterator[str]:
     """One line for each row that would be measured, with the estimated time, which takes seconds to measure."""
     finished = read_finished(Path(options.output) / study.name / RESULTS_FILE, study.row)
