@@ -6,7 +6,7 @@ INSTALLED := .venv/.installed
 .PHONY: help demo test test-full test-slow fix bench clean
 
 help:
-	@echo "make demo       set up, rotate digits for a trained network and four that it trains, and write demo/report.html"
+	@echo "make demo       set up, test a trained network on rotated digits, then train and test four more; see demo/report.html"
 	@echo "make test       set up and run the tests"
 	@echo "make test-full  install the libraries that the models work with, and run the tests against them"
 	@echo "make test-slow  run the tests that take minutes each"

@@ -1,4 +1,4 @@
-"""Print the tables of docs/results.md that compare several sets of images, from benchmarks/results/studies/.
+"""Print the tables of docs/results.md that have a column or a row for each set of images.
 
 python -m benchmarks.study_tables
 """
@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from spectral_vmamba.studies import STUDIES
-from spectral_vmamba.studies.dynamics_study import THRESHOLDS, common_levels
+from spectral_vmamba.studies.dynamics_study import THRESHOLDS, dynamics_cells
+from spectral_vmamba.studies.random_rfn_study import random_rfn_cells
 from spectral_vmamba.studies.row_tables import markdown, percent
 from spectral_vmamba.studies.study import read_finished, row_of
 from spectral_vmamba.studies.training_jobs import by_network
@@ -71,26 +72,14 @@ def correlations(rows: Sequence[Any]) -> str:
 
 def compare_dynamics() -> str:
     """The epochs to shares of the accuracy that every run on a set of images reached."""
-    cells = []
-    for images, name in IMAGES.items():
-        rows = read_rows("dynamics", images)
-        levels = common_levels(rows)
-        for network, seeds in _by_label(rows).items():
-            epochs = (", ".join(str(row.epochs_to(level)) for row in seeds) for level in levels)
-            cells.append([name, network, percent([row.best[-1] for row in seeds]), *epochs])
+    cells = [(name, *row) for images, name in IMAGES.items() for row in dynamics_cells(read_rows("dynamics", images))]
     return markdown(["images", "network", "best accuracy", *(f"{share:.0%}" for share in THRESHOLDS)], cells)
 
 
 def compare_random_rfn() -> str:
-    cells = []
-    for images, name in IMAGES.items():
-        for network, seeds in _by_label(read_rows("random-rfn", images)).items():
-            for place, used in enumerate(seeds[0].used):
-                numbers = (
-                    percent([getattr(row, number)[place] for row in seeds])
-                    for number in ("upright", "mean", "least_agreement")
-                )
-                cells.append([name, network, used, *numbers])
+    cells = [
+        (name, *row) for images, name in IMAGES.items() for row in random_rfn_cells(read_rows("random-rfn", images))
+    ]
     return markdown(["images", "network", "in use", "upright", "mean of angles", "least agreement"], cells)
 
 

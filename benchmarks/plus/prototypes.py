@@ -146,7 +146,7 @@ def _blocks(model: Any) -> list[Any]:
 
 
 class MixedTurns(RotationalFeatureNormalizer):
-    """RFN in which the turned copies see each other after every level of the stem, before the maximum.
+    """RFN that mixes the features of the turned copies after every level of the stem, before the maximum.
 
     Copy q takes a linear map of all four, in their order around the circle from q on: features that compare
     orientations. Turning the image permutes the copies, as in RFN, so that the result stays equivariant. Square images.
@@ -184,7 +184,7 @@ def with_mixed_turns(widths: Sequence[int], depth: int) -> Change:
 
 
 def reflect_padding(model: Any) -> None:
-    """Of the convolutions of the stem: zeros mark the border, and with it the graph."""
+    """In the convolutions of the stem: with zeros, the features of border patches differ from all others."""
     for module in model.tokenizer.rfn.stem.modules():
         if isinstance(module, nn.Conv2d):
             module.padding_mode = "reflect"
@@ -228,7 +228,7 @@ def _mean_distance(points: Float[Tensor, "b l c"]) -> Float[Tensor, "b 1 1"]:
 
 
 def with_rank_embedding(model: Any) -> None:
-    """Tokens know how far they are from the middle of each visiting order, whatever the sign of the eigenvector."""
+    """Embed how far each token is from the middle of each order: independent of the signs of the eigenvectors."""
     model.rank_embedding = nn.Linear(model.config.eigenvectors, model.config.widths[0], bias=False)
     init_linear(model.rank_embedding)
     tokenize = model.tokenize
@@ -236,7 +236,7 @@ def with_rank_embedding(model: Any) -> None:
     def embed(inputs: Any) -> Any:
         found = tokenize(inputs)
         ranks = found.traversal.ranks.mT.to(found.x.dtype)
-        distances = (2 * ranks / max(ranks.shape[1] - 1, 1) - 1).abs()
+        distances = (2 * ranks / ranks.amax(1, keepdim=True).clamp_min(1) - 1).abs()
         return found._replace(x=found.x + model.rank_embedding(distances))
 
     model.tokenize = embed

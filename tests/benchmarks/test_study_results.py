@@ -23,7 +23,7 @@ def is_spectral_with_rfn(row):
 
 @pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
 def test_every_row_can_be_read_again(path):
-    """Copied into an output folder, they are not measured again, and the figure can be redrawn."""
+    """The figure can be redrawn, and a row that is still part of the study is not measured again."""
     stored = json.loads(path.read_text())
     assert read_finished(path, STUDIES[stored["study"]].row).keys() == stored["finished"].keys()
 

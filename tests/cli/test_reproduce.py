@@ -59,6 +59,12 @@ def test_a_study_is_redrawn_with_the_command_that_measured_it(tmp_path, capsys):
     assert "there are no rows of neighbors" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("options", [["--networks", "VMamba"], ["--seeds", "1"], ["--scale", "lite"], ["--dry-run"]])
+def test_redraw_refuses_what_it_cannot_change(options, tmp_path, capsys):
+    assert main(["reproduce", "rotation", "--redraw", *options, "-o", str(tmp_path)]) == 1
+    assert f"cannot change {options[0]}; leave it out" in " ".join(capsys.readouterr().err.split())
+
+
 def test_unknown_names_list_the_choices(capsys):
     assert main(["reproduce", "rotations"]) == 1
     assert "no study 'rotations'; there are rotation, eigenvectors" in capsys.readouterr().err

@@ -1,11 +1,11 @@
 """Rows are measured once, stored, and measured again if anything that determines them changes."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
-from spectral_vmamba.studies import STUDIES, StudyOptions, describe_plan, find_study, run_study
+from spectral_vmamba.studies import STUDIES, StudyOptions, describe_plan, find_study, read_result, run_study
 from spectral_vmamba.studies.study import Job
 
 
@@ -61,6 +61,24 @@ def test_finished_rows_are_not_measured_again(options):
     more = Squares((2, 3))
     assert [row.number for row in run_study(more, options).rows] == [2, 3]
     assert more.measured == [3]
+
+
+def test_stored_rows_are_those_of_the_last_call(options):
+    """Rows of other settings stay in the file, and are not mixed with them."""
+    run_study(Squares((1, 2)), options)
+    run_study(Squares((2, 3), version=2), replace(options, epochs=7))
+    result, stored = read_result(Squares(()), options.output)
+    assert [row.number for row in result.rows] == [2, 3]
+    assert stored.epochs == 7
+    with pytest.raises(KeyboardInterrupt):
+        run_study(Squares((4, 5), fails_at=5), options)
+    assert [row.number for row in read_result(Squares(()), options.output)[0].rows] == [4]
+    assert len(run_study(Squares((1, 2)), options).rows) == 2
+
+
+def test_results_without_rows_are_refused(options, tmp_path):
+    with pytest.raises(ValueError, match="there are no rows of squares"):
+        read_result(Squares((1,)), tmp_path)
 
 
 def test_a_changed_setting_measures_again(options):

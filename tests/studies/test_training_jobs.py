@@ -298,21 +298,32 @@ def test_networks_without_their_reference_have_no_difference(options):
 
 def test_missing_weights_of_a_stem_are_refused_before_anything_is_trained(options, tmp_path, monkeypatch):
     paper = replace(options, scale="paper", data="digits", networks=(VMAMBA, SPECTRAL))
-    monkeypatch.setattr(
-        training_jobs, "require_installed_file", lambda name: (_ for _ in ()).throw(MissingWeightsError(f"no {name}"))
-    )
+    monkeypatch.setattr("spectral_vmamba.models.stem_weights._find_file", lambda name: None)
     monkeypatch.setattr(training_jobs, "estimate_training", lambda *_: 60.0)
-    with pytest.raises(MissingWeightsError, match=r"no resnet18\.tv_in1k"):
+    with pytest.raises(MissingWeightsError, match=r"the stem timm:resnet18\.tv_in1k requires"):
         run_study(STUDY, replace(paper, seeds=(0, 1)))
     assert not (tmp_path / "runs").exists()
     lines = list(describe_plan(STUDY, replace(paper, seeds=(0, 1))))
-    assert lines[:3] == [
-        "Spectral VMamba, frame none, seed 0: cannot run here: no resnet18.tv_in1k",
-        "Spectral VMamba, frame none, seed 1: cannot run here",
-        "VMamba, frame none, seed 0: about 60 s",
-    ]
+    first, second, third, *_ = lines
+    assert first.startswith(
+        "Spectral VMamba, frame none, seed 0: cannot run here: the stem timm:resnet18.tv_in1k requires"
+    )
+    assert second == "Spectral VMamba, frame none, seed 1: cannot run here"
+    assert third == "VMamba, frame none, seed 0: about 60 s"
     random = replace(paper, networks=(SPECTRAL,), model_options={"stem_weights": "none"})
     assert next(describe_plan(STUDY, random)).endswith("about 60 s")
+    lost = replace(random, model_options={"stem_weights": str(tmp_path / "lost.safetensors")})
+    with pytest.raises(FileNotFoundError, match=r"no stem weights at .*lost\.safetensors"):
+        run_study(STUDY, lost)
+    trained = tmp_path / "runs" / STUDY.plan(replace(paper, networks=(SPECTRAL,)))[0].key["run"]
+    trained.mkdir(parents=True)
+    (trained / "history.json").write_text("[{}]")  # its checkpoint has the stem
+    assert next(describe_plan(STUDY, paper)).endswith("about 60 s")
+
+
+def test_weights_of_stems_that_a_study_compares_are_refused(options):
+    with pytest.raises(ValueError, match="the networks of this study differ in stem_weights"):
+        STUDIES["table1"].plan(replace(options, model_options={"stem_weights": "none"}))
 
 
 def test_chosen_epochs_are_not_raised_to_a_number_of_steps(options):

@@ -47,7 +47,7 @@ def test_the_paper_recipe_without_weights_is_an_error(data, tmp_path, capsys, no
     arguments = ["train", "--recipe", "paper", "--data", data, "--output", str(tmp_path / "run")]
     assert main(arguments) == 1
     error = " ".join(capsys.readouterr().err.split())
-    assert "the stem timm:resnet18.tv_in1k is frozen and requires pretrained weights" in error
+    assert "the stem timm:resnet18.tv_in1k requires pretrained weights" in error
     assert "timm.create_model('resnet18.tv_in1k', pretrained=True)" in error
     assert "--model-options '{stem_weights: none}'" in error
     assert not (tmp_path / "run" / "last.safetensors").exists()
@@ -61,7 +61,7 @@ def test_random_weights_can_be_asked_for_on_the_command_line(data, tmp_path, no_
 
 
 def test_every_run_with_a_frozen_stem_needs_its_weights(data, tmp_path, no_weights):
-    with pytest.raises(FileNotFoundError, match="the stem timm:resnet10t is frozen and requires pretrained weights"):
+    with pytest.raises(FileNotFoundError, match="the stem timm:resnet10t requires pretrained weights"):
         fit(config(data, tmp_path / "run"), reporter=SilentReporter())
 
 

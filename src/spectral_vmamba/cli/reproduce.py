@@ -48,14 +48,15 @@ def parser() -> CommandParser:
         type=str,
         nargs="+",
         default=[],
-        help="measure only these networks, by the names that --dry-run prints, as Vim LocalVim; defaults to all",
+        help="measure only these networks of the study, for example Vim LocalVim; an unknown name lists them; defaults "
+        "to all",
     )
     parser.add_argument(
         "--frames",
         type=str,
         nargs="+",
         default=[],
-        help="measure only networks with these frames, as none moment; defaults to all",
+        help="measure only networks with these frames, for example none moment; defaults to all",
     )
     parser.add_argument(
         "--dry-run", type=bool, default=False, help="print what would be measured and how long it takes"
@@ -64,7 +65,8 @@ def parser() -> CommandParser:
         "--redraw",
         type=bool,
         default=False,
-        help="write the text and the figure again from all rows of OUTPUT/NAME/results.json, without data or training",
+        help="write the text and the figure again from the rows of the last call in OUTPUT/NAME/results.json; needs no "
+        "data and trains nothing",
     )
     return parser
 
@@ -75,18 +77,23 @@ def run(config: Namespace) -> int:
 
     console, study = Console(), find_study(config.name, STUDIES)
     options = parse_settings(StudyOptions, config)
+    if config.redraw:
+        _refuse_other_options(options, config.dry_run)
     if config.dry_run:
         for line in describe_plan(study, options):
             print_line(console, line)
         return 0
     try:
         if config.redraw:
-            result, measured = read_result(study, options.output)
+            result, shown_options = read_result(study, options.output)
         else:
-            result, measured = run_study(study, options, TerminalReporter(console)), options
+            result, shown_options = run_study(study, options, TerminalReporter(console)), options
     except Interrupted as stopped:  # the message of a training run names an option of `train`
         raise Interrupted("stopped; the same command continues", stopped.exit_code) from stopped
-    folder, text = Path(options.output) / study.name, describe_result(result, measured, study.summarize(result.rows))
+    folder, text = (
+        Path(options.output) / study.name,
+        describe_result(result, shown_options, study.summarize(result.rows)),
+    )
     write_text(folder / "results.md", text)
     figure = _draw(study.name, study.title, result.rows)
     for suffix in ("png", "svg"):
@@ -94,6 +101,20 @@ def run(config: Namespace) -> int:
     print_line(console, text)
     print_line(console, f"wrote results.json, results.md, {study.name}.png and {study.name}.svg in {folder}")
     return 0
+
+
+def _refuse_other_options(options: "StudyOptions", dry_run: bool) -> None:
+    """Raise a ValueError for options that --redraw would ignore."""
+    from spectral_vmamba.studies import StudyOptions
+
+    defaults = StudyOptions()
+    names = [each.name for each in fields(options) if each.name != "output"]
+    given = [name for name in names if getattr(options, name) != getattr(defaults, name)] + ["dry_run"] * dry_run
+    if given:
+        raise ValueError(
+            f"--redraw shows the rows of the last call as they are and cannot change --{given[0].replace('_', '-')}; "
+            "leave it out, or measure without --redraw"
+        )
 
 
 def describe_result(result: "StudyResult[Any]", options: "StudyOptions", numbers: str) -> str:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from spectral_vmamba.layers import ConvStem, PretrainedStem
 from spectral_vmamba.models._timm import timm, without_warnings
 from spectral_vmamba.models.spectral_config import SpectralConfig
-from spectral_vmamba.models.stem_weights import MissingWeightsError, find_stem_weights
+from spectral_vmamba.models.stem_weights import MissingWeightsError, find_stem_weights, find_weights_file
 
 
 def build_stem(config: SpectralConfig, in_chans: int) -> ConvStem | PretrainedStem:
@@ -28,6 +28,12 @@ def build_stem(config: SpectralConfig, in_chans: int) -> ConvStem | PretrainedSt
     strides = (*config.finer_strides, config.patch_size)
     body, (*finer, channels) = _build_timm_stem(name, strides, in_chans, state)
     return PretrainedStem(_LastFeatureMap(body), channels, in_chans, missing, tuple(finer), config.freeze_stem)
+
+
+def check_stem_weights(config: SpectralConfig) -> None:
+    """Raise a FileNotFoundError if the stem has pretrained weights that are missing on this machine."""
+    if config.stem.startswith("timm:"):
+        find_weights_file(config.stem.removeprefix("timm:"), config.stem_weights)
 
 
 def _is_empty() -> bool:

@@ -37,27 +37,26 @@ def find_stem_weights(name: str, source: str | None) -> dict[str, Tensor] | None
     `source` is a path, None for random weights, "auto" for weights that are installed or cached on this machine (random
     with a warning if there are none), or "required" for the same with a MissingWeightsError instead.
     """
-    if source == "required":
-        path = require_installed_file(name)
-    else:
-        path = _find_file(name) if source == "auto" else (Path(source) if source else None)
+    path = find_weights_file(name, source)
     if path is None:
         if source == "auto":
             warnings.warn(_random_weights_warning(name), UserWarning, stacklevel=2)
         return None
-    if not path.is_file():
-        raise FileNotFoundError(f"no stem weights at {path}")
     return match_timm_names(read_weights(path), name, path)
 
 
-def require_installed_file(name: str) -> Path:
-    """Return the file of weights that are installed or cached on this machine. Raises a MissingWeightsError."""
+def find_weights_file(name: str, source: str | None) -> Path | None:
+    """Return the file that `find_stem_weights` reads, None for random weights. Raises the same errors without one."""
+    if source not in ("auto", "required"):
+        if source and not Path(source).is_file():
+            raise FileNotFoundError(f"no stem weights at {source}")
+        return Path(source) if source else None
     path = _find_file(name)
-    if path is None:
+    if path is None and source == "required":
         raise MissingWeightsError(
-            f"the stem timm:{name} is frozen and requires pretrained weights, and none are installed or cached: "
-            f"{_advice(name)}; or ask for random weights with the model option stem_weights='none' (train: "
-            "--model-options '{stem_weights: none}')"
+            f"the stem timm:{name} requires pretrained weights, and none are installed or cached: {_advice(name)}; or "
+            "ask for random weights with the model option stem_weights='none' (train: --model-options "
+            "'{stem_weights: none}')"
         )
     return path
 

@@ -58,8 +58,8 @@ def plot_rotation_study(rows: Sequence[RotationRow]) -> Figure:
         values = [each.accuracy if row == 0 else each.agreement for each in rows]
         bottom, top = lower_limit(min(map(min, values))), 100 * max(map(max, values))
         axes[row, 0].set_ylim(bottom, min(top + 0.06 * (top - bottom), 100 + 0.02 * (100 - bottom)))
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, frameon=False, loc="outside lower center", ncols=2)
+    shown = {label: handle for axis in axes[0] for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
+    figure.legend(shown.values(), shown, frameon=False, loc="outside lower center", ncols=2)
     figure.suptitle(f"Networks trained on upright images, tested at every angle ({_describe_seeds(rows)})", fontsize=12)
     return figure
 
@@ -191,5 +191,7 @@ def _draw_band(axis: Axes, x: Sequence[float], curves: np.ndarray, label: str, s
 
 
 def _describe_seeds(rows: Sequence[Any]) -> str:
-    seeds = len({row.seed for row in rows})
-    return "one seed" if seeds == 1 else f"mean and standard deviation of {seeds} seeds"
+    counts = sorted({len(seeds) for seeds in by_network(rows).values()})
+    if counts == [1]:
+        return "one seed"
+    return f"mean and standard deviation of {' or '.join(map(str, counts))} seeds"

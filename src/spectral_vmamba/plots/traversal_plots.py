@@ -8,16 +8,16 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from spectral_vmamba.metrics.traversal_gap import OrderPair, TraversalPair, summarize_steps
+from spectral_vmamba.metrics.traversal_gap import TraversalPair, summarize_steps
 
-_SCANS = ("by rows", "by columns", "rows, reversed", "columns, reversed")
+_SCANS = ("by rows", "by columns")
 _PANEL = 1.6  # inches: the sides of a panel without its title
 
 
 def plot_traversals(pairs: Sequence[TraversalPair]) -> Figure:
     """Plot two rows per image: VMamba's scans above the eigenvectors. The rotated copy is on the right."""
     orders = max(len(pair.spectral.correlations) for pair in pairs)
-    half = 1 + max(orders, 2)
+    half, scans = 1 + max(orders, len(_SCANS)), _scan_names(orders)
     figure = Figure(figsize=(_PANEL * 2 * half + 1.0, (_PANEL + 0.55) * 2 * len(pairs) + 0.8), layout="constrained")
     axes = figure.subplots(2 * len(pairs), 2 * half, squeeze=False)
     for axis in axes.flat:
@@ -28,8 +28,9 @@ def plot_traversals(pairs: Sequence[TraversalPair]) -> Figure:
             above, below = axes[2 * i : 2 * i + 2, view * half : (view + 1) * half]
             above[0].imshow(pair.images[view])
             above[0].set_title(f"rotated by {pair.angle:g}°" if view else pair.title, fontsize=10)
-            _draw_orders(above[1:], pair.images[view], pair.cross_scan, view, [f"VMamba\n{name}" for name in _SCANS])
-            _draw_orders(below[1:], pair.images[view], pair.spectral, view, names)
+            forward = pair.cross_scan.visit_times[view]
+            _draw_orders(above[1:], pair, view, scans, [*forward, *(1 - forward)], pair.cross_scan.correlations)
+            _draw_orders(below[1:], pair, view, names, pair.spectral.visit_times[view], pair.spectral.correlations)
         if shares := _shares(pair):
             axes[2 * i + 1, half].text(0.5, 0.5, shares, ha="center", va="center", fontsize=9)
     bar = figure.colorbar(
@@ -40,14 +41,24 @@ def plot_traversals(pairs: Sequence[TraversalPair]) -> Figure:
     return figure
 
 
-def _draw_orders(row: Sequence[Axes], image: np.ndarray, orders: OrderPair, view: int, names: Sequence[str]) -> None:
-    """Names past the last axis of the orders are those of its reversed orders."""
-    times = orders.visit_times[view]
-    for number, (axis, name) in enumerate(zip(row, names, strict=False)):
-        shown = times[number % len(times)] if number < len(times) else 1 - times[number % len(times)]
+def _scan_names(panels: int) -> list[str]:
+    """VMamba's four scans, or the two that are not reversed, if there are fewer panels."""
+    names = [f"VMamba\n{name}" for name in _SCANS]
+    return names if panels < 2 * len(_SCANS) else [*names, *(f"VMamba\n{name.split()[1]}, reversed" for name in _SCANS)]
+
+
+def _draw_orders(
+    row: Sequence[Axes],
+    pair: TraversalPair,
+    view: int,
+    names: Sequence[str],
+    times: Sequence[np.ndarray] | np.ndarray,
+    correlations: Sequence[float],
+) -> None:
+    image = pair.images[view]
+    for axis, name, shown, correlation in zip(row, names, times, correlations, strict=False):
         axis.imshow(image.mean(-1), cmap="gray")
         axis.imshow(shown, cmap="viridis", alpha=0.62, extent=(0, image.shape[1], image.shape[0], 0), vmin=0, vmax=1)
-        correlation = orders.correlations[number % len(orders.correlations)]
         axis.set_title(f"{name}\nρ = {correlation:.2f}" if view else name, fontsize=9)
 
 

@@ -73,11 +73,12 @@ class AccuracyStudy:
         ]
         headings = ("network", "trainable parameters", "top-1", "difference", "top-5", "quarter flips")
         count = rows[0].images if rows else 0
-        references = " or ".join(f"“{name}”" for name in dict.fromkeys(map(self.reference, groups)))
+        names = [name for name in dict.fromkeys(map(self.reference, groups)) if name in groups]
+        references = " or ".join(f"“{name}”" for name in names)
+        difference = f"“difference”: of top-1 to {references}, over the seeds that both have; " if names else ""
         return (
-            f"{markdown(headings, cells)}\n\nPercent of {count:,} upright test images; “difference”: of top-1 to "
-            f"{references}, seed by seed; “quarter flips”: predictions that change at 90, 180 and 270°, summed, for "
-            "each seed."
+            f"{markdown(headings, cells)}\n\nPercent of {count:,} upright test images; {difference}“quarter flips”: "
+            "predictions that change at 90, 180 and 270°, summed, for each seed."
         )
 
     def _against_reference(self, groups: Mapping[str, Sequence[AccuracyRow]], network: str) -> str:

@@ -41,13 +41,18 @@ class DynamicsStudy:
         return training_jobs(options, variants, measure, {"dynamics": "validation"})
 
     def summarize(self, rows: Sequence[DynamicsRow]) -> str:
-        levels = common_levels(rows)
-        cells = [
-            (network, percent([row.best[-1] for row in seeds]), *(_epochs(seeds, level) for level in levels))
-            for (network, _), seeds in by_network(rows).items()
-        ]
+        levels, cells = common_levels(rows), dynamics_cells(rows)
         headings = ("network", "best accuracy", *(f"epochs to {100 * level:.1f} %" for level in levels))
         return f"{markdown(headings, cells)}\n\nThe levels are shares of an accuracy that every run reached."
+
+
+def dynamics_cells(rows: Sequence[DynamicsRow]) -> list[tuple[str, ...]]:
+    """For each network, its best accuracy and the epochs to the common levels."""
+    levels = common_levels(rows)
+    return [
+        (network, percent([row.best[-1] for row in seeds]), *(_epochs(seeds, level) for level in levels))
+        for (network, _), seeds in by_network(rows).items()
+    ]
 
 
 def common_levels(rows: Sequence[DynamicsRow]) -> list[float]:

@@ -70,21 +70,23 @@ class RandomRfnStudy:
         return training_jobs(options, variants, measure, {"random-rfn": options.step})
 
     def summarize(self, rows: Sequence[RandomRfnRow]) -> str:
-        cells = [
-            (
-                network,
-                used,
-                *(
-                    percent([getattr(row, name)[place] for row in seeds])
-                    for name in ("upright", "mean", "least_agreement")
-                ),
-            )
-            for (network, _), seeds in by_network(rows).items()
-            for place, used in enumerate(seeds[0].used)
-        ]
+        cells = random_rfn_cells(rows)
         headings = ("network", "in use", "upright", "mean of angles", "least agreement")
         count = rows[0].images if rows else 0
         return f"{markdown(headings, cells)}\n\nPercent of {count:,} test images, without a frame."
+
+
+def random_rfn_cells(rows: Sequence[RandomRfnRow]) -> list[tuple[str, ...]]:
+    """A row for each network and choice of angles in use."""
+    return [
+        (
+            network,
+            used,
+            *(percent([getattr(row, name)[place] for row in seeds]) for name in ("upright", "mean", "least_agreement")),
+        )
+        for (network, _), seeds in by_network(rows).items()
+        for place, used in enumerate(seeds[0].used)
+    ]
 
 
 def random_angles(seed: int) -> tuple[float, ...]:

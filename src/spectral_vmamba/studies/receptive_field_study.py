@@ -11,6 +11,7 @@ from spectral_vmamba.studies.scales import SPECTRAL, VMAMBA
 from spectral_vmamba.studies.study import Job, StudyOptions
 from spectral_vmamba.studies.training_jobs import TrainedRow, TrainedRun, by_network, row_fields, training_jobs
 from spectral_vmamba.studies.variants import networks
+from spectral_vmamba.training.classification_task import training_options
 from spectral_vmamba.utils.progress import Progress
 
 IMAGES = 32
@@ -58,7 +59,7 @@ def measure_fields(run: TrainedRun, progress: Progress) -> ReceptiveFieldRow:
     images = run.test_images(IMAGES)
     with preserve_generators():
         reseed(MODEL, run.seed)  # the weights that the run began with
-        fresh = create_model(run.config.model, num_classes=len(predictor.classes), **run.config.network_options)
+        fresh = create_model(run.config.model, num_classes=len(predictor.classes), **training_options(run.config))
     fields = [measure_receptive_field(model, images, progress) for model in (fresh, predictor.model)]
     return ReceptiveFieldRow(
         **row_fields(run),

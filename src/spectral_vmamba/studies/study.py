@@ -37,9 +37,9 @@ class StudyOptions:
     test_images: int | None = None
     """measure on this many random images; defaults to all"""
     networks: tuple[str, ...] = ()
-    """measure only these networks, by the names that `--dry-run` prints, as --networks Vim LocalVim; defaults to all"""
+    """measure only these networks of the study; defaults to all"""
     frames: tuple[str, ...] = ()
-    """measure only networks with these frames, as --frames none moment; defaults to all"""
+    """measure only networks with these frames; defaults to all"""
     seeds: tuple[int, ...] = (0,)
     """seeds of weights, data order and augmentation, one run each; the test images are the same for all"""
     epochs: int | None = None
@@ -171,24 +171,25 @@ def run_study(study: Study[Row], options: StudyOptions, reporter: Reporter | Non
                 "seconds": round(time.monotonic() - start, 1),
                 "row": row,
             }
-            _write(folder / RESULTS_FILE, study, options, finished)
-        chosen = [finished[job.digest] for job in jobs]
-        _write(folder / RESULTS_FILE, study, options, finished)
-    return _result(study, options, chosen)
+            _write(folder / RESULTS_FILE, study, options, finished, jobs)
+        _write(folder / RESULTS_FILE, study, options, finished, jobs)
+    return _result(study, options, [finished[job.digest] for job in jobs])
 
 
 def read_result(study: Study[Row], folder: str | Path) -> tuple[StudyResult[Row], StudyOptions]:
-    """All rows that an output folder has of a study, with the options of its last call; nothing is measured.
+    """The finished rows of the last call of a study in an output folder, and its options; nothing is measured.
 
-    Files are named without their folders. Raises a ValueError if there are no rows."""
+    Its files are named without their folders. Raises a ValueError if there are no rows.
+    """
     path = Path(folder) / study.name / RESULTS_FILE
     finished = read_finished(path, study.row)
     if not finished:
         raise ValueError(f"there are no rows of {study.name} at {path}; leave out --redraw to measure them")
-    stored = json.loads(path.read_text(encoding="utf-8"))["options"]
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    rows = [finished[key] for key in stored.get("last_call", finished) if key in finished]
     known = {each.name for each in fields(StudyOptions)}
-    options = from_dict(StudyOptions, {name: value for name, value in stored.items() if name in known})
-    return _result(study, options, list(finished.values())), options
+    options = from_dict(StudyOptions, {name: value for name, value in stored["options"].items() if name in known})
+    return _result(study, options, rows), options
 
 
 def describe_plan(study: Study[Any], options: StudyOptions) -> Iterator[str]:
@@ -266,10 +267,18 @@ def _is_complete(stored: dict[str, Any], row: type[Any]) -> bool:
     return {"date", "environment", "seconds"} <= stored.keys()
 
 
-def _write(path: Path, study: Study[Any], options: StudyOptions, finished: Mapping[str, dict[str, Any]]) -> None:
+def _write(
+    path: Path,
+    study: Study[Any],
+    options: StudyOptions,
+    finished: Mapping[str, dict[str, Any]],
+    jobs: Sequence[Job[Any]],
+) -> None:
+    """All finished rows, and which of them belong to this call."""
     result = asdict(replace(_result(study, options, list(finished.values())), rows=[]))
     kept = {name: value for name, value in result.items() if name not in ("rows", "seconds", "machines")}
-    write_text(path, json.dumps({**kept, "finished": finished}, indent=1))
+    called = [job.digest for job in jobs if job.digest in finished]
+    write_text(path, json.dumps({**kept, "last_call": called, "finished": finished}, indent=1))
 
 
 def _without_folders(options: StudyOptions) -> dict[str, Any]:

@@ -18,8 +18,8 @@ from spectral_vmamba.data.dataset import ImageDataset
 from spectral_vmamba.data.subsets import write_subset
 from spectral_vmamba.inference import Evaluation, Predictor, evaluate, load
 from spectral_vmamba.inference.evaluate import evaluation_images
-from spectral_vmamba.models import create_model, is_spectral, option_of
-from spectral_vmamba.models.stem_weights import require_installed_file
+from spectral_vmamba.models import create_model, find_family, is_spectral
+from spectral_vmamba.models.stem_factory import check_stem_weights
 from spectral_vmamba.studies.study import Job, StudyOptions, digest
 from spectral_vmamba.studies.variants import (
     Variant,
@@ -29,6 +29,7 @@ from spectral_vmamba.studies.variants import (
     merge_settings,
 )
 from spectral_vmamba.training import FitResult, Reporter, TrainConfig, fit, recipe
+from spectral_vmamba.training.classification_task import training_options
 from spectral_vmamba.training.run_config import RunConfig
 from spectral_vmamba.utils.atomic_files import only_writer
 from spectral_vmamba.utils.progress import Progress
@@ -195,13 +196,12 @@ def _training_job(
 
 
 def _check_stem(config: TrainConfig) -> None:
-    """Raise a MissingWeightsError if the pretrained stem of a network that is to be trained has no weights here."""
-    options = config.network_options
-    if not is_spectral(config.model) or _finished_epochs(config):
+    """Raise a FileNotFoundError if a stem of pretrained weights is to be trained on, and has none on this machine."""
+    family = find_family(config.model)
+    if family is None or not is_spectral(config.model) or _finished_epochs(config):
         return
-    stem = option_of(config.model, "stem", options)
-    if stem.startswith("timm:") and options.get("stem_weights", "auto") in ("auto", "required"):
-        require_installed_file(stem.removeprefix("timm:"))
+    network: Any = family.config(config.model, **training_options(config))
+    check_stem_weights(network)
 
 
 def estimate_training(config: TrainConfig, images: int) -> float:

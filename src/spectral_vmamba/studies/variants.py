@@ -48,7 +48,8 @@ def choose_variants(options: StudyOptions, variants: Sequence[Variant]) -> list[
         if (not options.networks or each.label in options.networks) and (not options.frames or frame in options.frames)
     ]
     if not chosen:
-        raise ValueError(f"no network of this study is among {options.networks} with a frame of {options.frames}")
+        shown = ", ".join(repr(each) for each in options.networks)
+        raise ValueError(f"this study has {shown} with other frames than {', '.join(options.frames)}")
     return chosen
 
 
@@ -79,7 +80,7 @@ def check_compared(options: StudyOptions, variants: Sequence[Variant]) -> None:
         raise ValueError(f"{chosen[0]} is chosen by the study; leave it out of --model-options")
     networks = [(each.settings["model"], each.settings.get("model_options", {})) for each in variants]
     for name in options.model_options:
-        values = [option_of(model, name, own) for model, own in networks if is_spectral(model)]
+        values = [own.get(name, option_of(model, name, own)) for model, own in networks if is_spectral(model)]
         if any(value != values[0] for value in values):
             shown = ", ".join(dict.fromkeys(str(value) for value in values))
             raise ValueError(f"the networks of this study differ in {name} ({shown}); leave it out of --model-options")

@@ -103,7 +103,7 @@ class ClassificationTask:
             config = _with_best_frame(config, train, surroundings)
         with preserve_generators():
             reseed(MODEL, config.seed)
-            options = _training_options(config, checkpoint)
+            options = training_options(config, checkpoint)
             model = build_classifier(config.model, options, train.classes, config.drop_path)
         check_model(config.model, storable_options(config.network_options))  # `load` would not accept other ones
         fingerprints = surroundings.fingerprints(train=train, val=val, test=test)
@@ -185,7 +185,7 @@ def _with_best_frame(config: TrainConfig, train: ImageDataset, surroundings: Sur
         return replace(config, frame=frame, turns=turns)
 
     def build(frame: Frame) -> nn.Module:
-        options = _training_options(with_frame(frame), None)
+        options = training_options(with_frame(frame))
         return build_classifier(config.model, options, train.classes).to(accelerator.device)
 
     with preserve_generators():
@@ -199,7 +199,7 @@ def _with_best_frame(config: TrainConfig, train: ImageDataset, surroundings: Sur
     return with_frame(FRAMES[int(require("accelerate.utils", "train").broadcast(chosen))])
 
 
-def _training_options(config: TrainConfig, checkpoint: Checkpoint | None) -> dict[str, Any]:
+def training_options(config: TrainConfig, checkpoint: Checkpoint | None = None) -> dict[str, Any]:
     """The options of the model, without a search for weights that a checkpoint replaces anyway. A frozen stem is never
     trained, so that random weights would be a mistake: they are used only if they were asked for."""
     options = config.network_options
