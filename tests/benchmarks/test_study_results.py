@@ -5,10 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.study_tables import TABLES, read_rows
 from spectral_vmamba.studies import STUDIES
 from spectral_vmamba.studies.study import read_finished
 
-RESULTS = sorted((Path(__file__).parents[2] / "benchmarks" / "results" / "studies").glob("*.json"))
+ROOT = Path(__file__).parents[2]
+RESULTS = sorted((ROOT / "benchmarks" / "results" / "studies").glob("*.json"))
+DOCUMENTATION = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
 
 
 def rows(path):
@@ -26,6 +29,24 @@ def test_every_row_can_be_read_again(path):
     """The figure can be redrawn, and a row that is still part of the study is not measured again."""
     stored = json.loads(path.read_text())
     assert read_finished(path, STUDIES[stored["study"]].row).keys() == stored["finished"].keys()
+
+
+IN_FULL = [
+    *((study, "cifar10") for study in ("rotation", "eigenvectors", "neighbors", "table1", "dynamics", "random-rfn")),
+    *(("departures", "cifar10"), ("erf", "cifar10"), ("rotation", "aid-64px"), ("rotation", "cells")),
+]
+
+
+@pytest.mark.parametrize(("study", "images"), IN_FULL)
+def test_the_documentation_has_the_numbers_of_a_study(study, images):
+    table, *_ = STUDIES[study].summarize(read_rows(study, images)).split("\n\n")
+    assert table.count("\n") > 2
+    assert table in DOCUMENTATION
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_documentation_has_the_tables_of_all_images(name):
+    assert TABLES[name]() in DOCUMENTATION
 
 
 def counts_flips(path):
