@@ -31,6 +31,7 @@ from spectral_vmamba.models.invariant import InvariantModel
 from spectral_vmamba.models.registry import is_spectral
 from spectral_vmamba.models.tokens import Inputs
 from spectral_vmamba.ops.frames import FRAMES, Frame
+from spectral_vmamba.training.distillation import Teacher, distance
 from spectral_vmamba.training.feeds import Feed, PixelFeed, make_cached_feed
 from spectral_vmamba.training.frame_choice import choose_frame
 from spectral_vmamba.training.setup import Surroundings
@@ -52,10 +53,19 @@ def disagreement(logits: Float[Tensor, "b classes"]) -> Float[Tensor, ""]:
 
 
 class LabelsLoss:
-    """Cross-entropy with the labels, smoothed and mixed as the settings say, and the disagreement of two views."""
+    """Cross-entropy with the labels, smoothed and mixed as the settings say, the distance to the predictions of a
+    teacher, and the disagreement of two views."""
 
-    def __init__(self, config: TrainConfig, classes: int, device: torch.device):
+    def __init__(
+        self,
+        config: TrainConfig,
+        classes: int,
+        device: torch.device,
+        preprocessing: Preprocessing,
+        teacher: Teacher | None = None,
+    ):
         augment = config.augment
+        self.config, self.preprocessing, self.teacher = config, preprocessing, teacher
         self.consistency = config.consistency
         self.erase = augment.eraser(str(device))
         self.mixup = None
@@ -71,6 +81,10 @@ class LabelsLoss:
             inputs, labels = self.mixup(inputs[:even], labels[:even])
         logits = forward(inputs)
         loss = self.criterion(logits, labels)
+        if self.teacher is not None:
+            expected = self.teacher.logits(inputs, self.preprocessing)  # pyright: ignore[reportArgumentType]
+            share = self.config.teacher_share
+            loss = (1 - share) * loss + share * distance(logits, expected, self.config.teacher_temperature)
         return loss + self.consistency * disagreement(logits) if self.consistency else loss
 
 
@@ -106,7 +120,8 @@ class ClassificationTask:
             options = training_options(config, checkpoint)
             model = build_classifier(config.model, options, train.classes, config.drop_path)
         check_model(config.model, storable_options(config.network_options))  # `load` would not accept other ones
-        fingerprints = surroundings.fingerprints(train=train, val=val, test=test)
+        teacher = Teacher.load(config.teacher, train.classes, accelerator.device) if config.teacher else None
+        fingerprints = surroundings.fingerprints(train=train, val=val, test=test, teacher=teacher)
         if not surroundings.restore(model) and config.initial:
             _initialize_from(model, find_checkpoint(config.initial), train.classes)
         preprocessing = default_preprocessing(model, config.image_size, config.crop)
@@ -114,7 +129,9 @@ class ClassificationTask:
         model = model.to(accelerator.device)
         learn_upright(getattr(model, "tokenizer", None), train, preprocessing, config, surroundings)
         feed = _make_feed(config, train, val, preprocessing, model, surroundings)
-        loss = LabelsLoss(config, len(train.classes), accelerator.device)
+        if teacher is not None:
+            surroundings.reporter.note(str(teacher))
+        loss = LabelsLoss(config, len(train.classes), accelerator.device, preprocessing, teacher)
         digest = stem_digest(model)
         return cls(config, model, train, val, test, preprocessing, feed, loss, accelerator.device, fingerprints, digest)
 

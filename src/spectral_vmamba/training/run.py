@@ -25,8 +25,8 @@ from spectral_vmamba.utils.settings import flatten, from_dict, to_json_dict
 Config = TypeVar("Config", bound=RunConfig)
 # Settings that do not change the result, and may therefore change when a run is resumed.
 _CHANGEABLE = ("output", "tracker", "save_minutes", "workers", "cache_folder")
-# Where the images are, which may have moved: other images are refused by their fingerprints.
-_MOVABLE = ("data", "val_data")
+# Where the images and the teacher are, which may have moved: other ones are refused by their fingerprints.
+_MOVABLE = ("data", "val_data", "teacher")
 
 
 class RunFolder:

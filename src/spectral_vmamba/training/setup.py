@@ -48,7 +48,8 @@ class Surroundings(NamedTuple):
         if self.checkpoint is not None and self.checkpoint.header.fingerprints != fingerprints:
             raise ValueError(
                 f"the images differ from those that the run in {self.folder.path} was started with (names, sizes, "
-                "labels or classes); restore them to resume, or start a new run"
+                f"labels or classes){' or the teacher does' if 'teacher' in fingerprints else ''}; restore them to "
+                "resume, or start a new run"
             )
         return fingerprints
 

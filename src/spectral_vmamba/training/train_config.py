@@ -20,7 +20,7 @@ class TrainConfig(RunConfig):
     0.0005
     """
 
-    path_settings: ClassVar[tuple[str, ...]] = (*RunConfig.path_settings, "cache_folder")
+    path_settings: ClassVar[tuple[str, ...]] = (*RunConfig.path_settings, "cache_folder", "teacher")
 
     data: str = ""
     """training images: a folder (train/, val/ and optionally test/, or one folder per class), a .csv of
@@ -44,6 +44,14 @@ class TrainConfig(RunConfig):
     consistency: float = 0.0
     """weight of a loss that ties the predictions for two views of each image; every step then shows both views, which
     doubles its work; 0 to disable"""
+    teacher: str | None = None
+    """trained network whose predictions are learned too (distillation): a run folder, a checkpoint, or the name of
+    weights that ship; it must have the same classes, sees the same views at its own image size, and adds its work to
+    every step"""
+    teacher_share: float = 0.5
+    """share of the loss that is the distance to the predictions of the teacher; the rest is that to the labels"""
+    teacher_temperature: float = 2.0
+    """softens the predictions that are compared: 1 leaves them as they are"""
     cache: bool = False
     """cache frozen-stem features and train on them: computed once, then training is many times faster"""
     cache_folder: str | None = None
@@ -65,6 +73,15 @@ class TrainConfig(RunConfig):
             raise ValueError(
                 "consistency compares two views of the same image, which mixup and cutmix would mix with others; set "
                 "--augment.mixup 0 --augment.cutmix 0"
+            )
+        if not 0 <= self.teacher_share <= 1:
+            raise ValueError(f"expected a teacher_share from 0 to 1, got {self.teacher_share}")
+        if not 0 < self.teacher_temperature < math.inf:
+            raise ValueError(f"expected a teacher_temperature above 0, got {self.teacher_temperature}")
+        if self.teacher and self.cache:
+            raise ValueError(
+                "a teacher sees the pixels of each view, and a cache has features only; set --no-cache, or leave out "
+                "the teacher"
             )
         mixing = [name for name in ("erasing", "mixup", "cutmix") if getattr(self.augment, name)]
         if self.cache and mixing:
