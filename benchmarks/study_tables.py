@@ -11,7 +11,7 @@ from spectral_vmamba.studies import STUDIES
 from spectral_vmamba.studies.dynamics_study import THRESHOLDS, dynamics_cells
 from spectral_vmamba.studies.random_rfn_study import random_rfn_cells
 from spectral_vmamba.studies.row_tables import markdown, percent
-from spectral_vmamba.studies.study import read_finished, row_of
+from spectral_vmamba.studies.study_runs import read_finished, row_of
 from spectral_vmamba.studies.training_jobs import by_network
 
 FOLDER = Path(__file__).parent / "results" / "studies"

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.study_tables import TABLES, read_rows
 from spectral_vmamba.studies import STUDIES
-from spectral_vmamba.studies.study import read_finished
+from spectral_vmamba.studies.study_runs import read_finished
 
 ROOT = Path(__file__).parents[2]
 RESULTS = sorted((ROOT / "benchmarks" / "results" / "studies").glob("*.json"))

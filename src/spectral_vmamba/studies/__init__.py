@@ -11,7 +11,8 @@ from spectral_vmamba.studies.random_rfn_study import RandomRfnStudy
 from spectral_vmamba.studies.receptive_field_study import ReceptiveFieldStudy
 from spectral_vmamba.studies.rotation_study import RotationStudy
 from spectral_vmamba.studies.segmentation_study import SegmentationStudy
-from spectral_vmamba.studies.study import StudyOptions, StudyResult, describe_plan, find_study, read_result, run_study
+from spectral_vmamba.studies.study import StudyOptions, StudyResult, find_study
+from spectral_vmamba.studies.study_runs import describe_plan, read_result, run_study
 from spectral_vmamba.studies.traversal_study import TraversalStudy
 
 STUDIES = {

@@ -124,7 +124,7 @@ def resume_settings(config: Config, checkpoint: Checkpoint, folder: Path) -> Con
     config = config.with_choices_of(stored)
     given, previous, defaults = flatten(config), flatten(stored), flatten(kind())
     changeable = [name for name in _CHANGEABLE if name in given]
-    changeable += [name for name in _MOVABLE if given[name]]
+    changeable += [name for name in _MOVABLE if given.get(name)]
     changed = [
         key for key in given if key not in changeable and given[key] != previous[key] and given[key] != defaults[key]
     ]
