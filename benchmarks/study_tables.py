@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from spectral_vmamba.plots.study_plots import QUARTER_TURNS
 from spectral_vmamba.studies import STUDIES
 from spectral_vmamba.studies.dynamics_study import THRESHOLDS, dynamics_cells
 from spectral_vmamba.studies.random_rfn_study import random_rfn_cells
@@ -23,7 +24,6 @@ IMAGES = {
     "imagenette": "Imagenette, stem",
     "cells": "cells, stem",
 }
-QUARTER_TURNS = 3
 Cell = Callable[[Sequence[Any]], str]
 
 
